@@ -83,6 +83,15 @@ def sentences(text: str) -> list[str]:
     return [part for part in parts if not re.search(r"\S {2,}\S", part)]
 
 
+def test_a_class_name_has_one_meaning():
+    places: dict[str, list[str]] = {}
+    for path in SRC.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(SRC)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def test_docstrings_name_their_subject():
     headless = [where for where, text in docstrings() if text.startswith("Of ")]
     assert headless == [], "begin with the noun: not 'Of the run.' but 'The folder of the run.'"

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelwright.bench.judge.throughput import Plan, jobs_of
+from kernelwright.bench.judge.throughput import ThroughputPlan, jobs_of
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
@@ -106,7 +106,7 @@ def soak(rank: int, count: int, programs: int, device: str) -> list[dict[str, An
 
 def usual_candidates(rank: int, programs: int, device: str) -> list[Drawn]:
     """Right and wrong candidates of level-1 programs, as a training run sends them."""
-    jobs = jobs_of(Plan(device=device, programs=programs, seed=rank))
+    jobs = jobs_of(ThroughputPlan(device=device, programs=programs, seed=rank))
     tasks = {job.reference: program_task(parse(job.reference)) for job in jobs}
     return [
         Drawn(job.id, job.id.rpartition("/")[2], tasks[job.reference], job.candidate)

@@ -8,14 +8,14 @@ import torch
 
 from kernelwright.bench.bfloat16 import cast_source, cast_tasks
 from kernelwright.bench.kernelbench import kernel_file, place
-from kernelwright.bench.suite import Case
+from kernelwright.bench.suite import SuiteCase
 from kernelwright.core.errors import UsageError
 from kernelwright.core.levels import in_bfloat16, level_number
 from kernelwright.verify.tasks.load import load_task
 
 TASK = '''
 import torch
-import torch.nn as nn
+import torch.nn
 
 
 class Model(nn.Module):
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_python_is_left_to_whoever_loads_it():
 def test_cast_tasks_have_levels_of_their_own_and_kernels_named_as_before(tmp_path):
     source = tmp_path / "1_task.py"
     source.write_text(TASK)
-    task = Case(level="L2", id=1, name="1_task", spec=str(source))
+    task = SuiteCase(level="L2", id=1, name="1_task", spec=str(source))
     [cast] = cast_tasks([task], tmp_path / "tasks")
     assert (cast.level, place(cast), kernel_file(cast)) == ("L2-bf16", (2, 1), kernel_file(task))
     assert Path(cast.spec) == tmp_path / "tasks" / "level2" / "1_task.py"

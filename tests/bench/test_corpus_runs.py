@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.bench.judge.corpus import CHECKER, Plan, is_right, read_corpus, run_corpus
+from kernelwright.bench.judge.corpus import CHECKER, CorpusPlan, is_right, read_corpus, run_corpus
 from kernelwright.core.errors import UsageError
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -38,7 +38,7 @@ def test_every_file_the_device_can_judge_becomes_a_record(root, tmp_path):
     checkout = tmp_path / "checkout"
     (checkout / CHECKER).parent.mkdir(parents=True)
     (checkout / CHECKER).write_text(THEIRS)
-    plan = Plan(root=root, out=tmp_path / "out.jsonl", device="cpu", kernelbench=checkout)
+    plan = CorpusPlan(root=root, out=tmp_path / "out.jsonl", device="cpu", kernelbench=checkout)
     said = []
     found = run_corpus(plan, said.append)
     assert [json.loads(line) for line in plan.out.read_text().splitlines()] == found
@@ -74,6 +74,6 @@ def test_a_folder_without_a_corpus_is_refused(tmp_path):
 
 
 def test_a_checkout_without_the_checker_is_refused(root, tmp_path):
-    plan = Plan(root=root, out=tmp_path / "out.jsonl", device="cpu", kernelbench=tmp_path)
+    plan = CorpusPlan(root=root, out=tmp_path / "out.jsonl", device="cpu", kernelbench=tmp_path)
     with pytest.raises(UsageError, match="no KernelBench"):
         run_corpus(plan, print)

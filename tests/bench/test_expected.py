@@ -8,7 +8,7 @@ import pytest
 from kernelwright.bench.sampler.every_skeleton import every_skeleton
 from kernelwright.bench.sampler.expected import ExpectedPairs
 from kernelwright.ops.forms.form import Form
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.skeletons.skeleton import Skeleton, Skeletons
 from kernelwright.synth.space import usable_forms
 
@@ -16,7 +16,7 @@ OPERATORS = ("relu", "exp", "mul", "argmax", "sum", "softmax")
 
 
 def usable() -> list[Form]:
-    return usable_forms(Recipe(operators=OPERATORS, dtypes=("float32",), max_rank=1))
+    return usable_forms(DrawRecipe(operators=OPERATORS, dtypes=("float32",), max_rank=1))
 
 
 def readings(skeleton: Skeleton) -> Counter[tuple[str, str]]:

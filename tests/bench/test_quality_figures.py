@@ -1,15 +1,15 @@
 """Every program drawn is counted once: passed, or refused for one reason."""
 
 from kernelwright.bench.sampler.quality import quality
-from kernelwright.synth.recipe import Bounds, Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, SizeLimits
 from kernelwright.synth.tasks import TaskSampler
 
-RECIPE = Recipe(
+RECIPE = DrawRecipe(
     operators=("abs", "log", "isnan", "logical_or"),
     dtypes=("float32",),
     max_rank=2,
-    sizes=Sizes(low=16, high=64),
-    bounds=Bounds(bytes=(0, 1 << 20)),
+    sizes=SizeLimits(low=16, high=64),
+    bounds=ProgramBounds(bytes=(0, 1 << 20)),
 )
 
 

@@ -9,14 +9,14 @@ import pytest
 from kernelwright.bench import suite as suite_module
 from kernelwright.bench.suite import (
     WORKER,
-    Case,
-    Run,
+    SuiteCase,
+    SuiteRun,
     describe,
     failure,
     module_cases,
     run_suite,
 )
-from kernelwright.bench.worker import Worker
+from kernelwright.bench.worker import BenchWorker
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 
@@ -49,7 +49,7 @@ def run(tmp_path, **changes):
         "deadline_s": math.inf,
         "timeout_s": 900.0,
     }
-    return Run(**values | changes)
+    return SuiteRun(**values | changes)
 
 
 def job(spec, tmp_path):
@@ -65,7 +65,7 @@ def cases(tmp_path):
     good.write_text(TASK)
     broken.write_text("def get_inputs(:\n")
     return [
-        Case(level="L1", id=int(path.name.partition("_")[0]), name=path.stem, spec=str(path))
+        SuiteCase(level="L1", id=int(path.name.partition("_")[0]), name=path.stem, spec=str(path))
         for path in (good, broken)
     ]
 
@@ -111,7 +111,7 @@ def test_after_the_deadline_no_case_begins(cases, tmp_path):
 def test_a_failure_of_ours_is_tried_again(cases, tmp_path):
     slow = tmp_path / "3_slow.py"
     slow.write_text("import time\ntime.sleep(1e4)\n")
-    case = Case(level="L1", id=3, name="3_slow", spec=str(slow))
+    case = SuiteCase(level="L1", id=3, name="3_slow", spec=str(slow))
     suite = run(tmp_path, timeout_s=6.0)
     run_suite(suite, [case], print)
     slow.write_text("def get_inputs(:\n")
@@ -143,14 +143,14 @@ def codes(suite):
 
 
 def test_what_finds_no_memory_beside_others_comes_last_alone(cases, tmp_path, monkeypatch):
-    monkeypatch.setattr(suite_module, "Worker", Short)
+    monkeypatch.setattr(suite_module, "BenchWorker", Short)
     suite = run(tmp_path, jobs=2)
     run_suite(suite, cases, print)
     assert codes(suite) == ["memory", "memory", "usage", "usage"]
 
 
 def test_a_case_that_is_alone_anyway_is_not_run_again(cases, tmp_path, monkeypatch):
-    monkeypatch.setattr(suite_module, "Worker", Short)
+    monkeypatch.setattr(suite_module, "BenchWorker", Short)
     suite = run(tmp_path)
     run_suite(suite, cases[:1], print)
     assert codes(suite) == ["memory"]
@@ -167,7 +167,7 @@ def test_processes_are_spread_over_gpus_each_with_room_of_its_own(cases, tmp_pat
             asked.add((self.gpu, Path(job["room"]).name))
             return failure("usage", "")
 
-    monkeypatch.setattr(suite_module, "Worker", Watched)
+    monkeypatch.setattr(suite_module, "BenchWorker", Watched)
     run_suite(run(tmp_path, jobs=2, gpus=["3", "5"]), cases[:2], print)
     assert asked == {("3", "gpu-3"), ("5", "gpu-5")}
 
@@ -176,7 +176,7 @@ def test_a_worker_sees_its_gpu_alone(tmp_path, monkeypatch):
     module = tmp_path / "tells.py"
     module.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Worker("tells", tmp_path / "log", "7") as worker:
+    with BenchWorker("tells", tmp_path / "log", "7") as worker:
         assert worker.run({}, 60.0)["CUDA_VISIBLE_DEVICES"] == "7"
 
 
@@ -187,14 +187,14 @@ def test_workers_share_the_cores(tmp_path, monkeypatch, cores, jobs, threads):
     module = tmp_path / "tells.py"
     module.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Worker("tells", tmp_path / "log", jobs=jobs) as worker:
+    with BenchWorker("tells", tmp_path / "log", jobs=jobs) as worker:
         assert worker.run({}, 60.0)["OMP_NUM_THREADS"] == threads
 
 
 def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tmp_path):
     killer = tmp_path / "1_killer.py"
     killer.write_text("import os\nos._exit(3)\n")
-    with Worker(WORKER, tmp_path / "worker.log") as worker:
+    with BenchWorker(WORKER, tmp_path / "worker.log") as worker:
         with pytest.raises(InfraError, match="died"):
             worker.run(job(killer, tmp_path), 200.0)
         assert worker.run(job(cases[1].spec, tmp_path), 200.0)["code"] == "usage"

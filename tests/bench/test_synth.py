@@ -8,20 +8,20 @@ import torch
 
 from kernelwright.bench.sampler import figures as synth
 from kernelwright.bench.sampler.executed import Executed, execute
-from kernelwright.bench.sampler.figures import Plan, programs
-from kernelwright.bench.sampler.spread import Spread, found_of, possible_pairs
+from kernelwright.bench.sampler.figures import FiguresPlan, programs
+from kernelwright.bench.sampler.spread import SpreadCounts, found_of, possible_pairs
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, Quality, SizeLimits
 from kernelwright.synth.space import space_record
 
-RECIPE = Recipe(
+RECIPE = DrawRecipe(
     operators=("relu", "sum", "mm"),
     dtypes=("float32",),
     max_rank=2,
-    sizes=Sizes(high=8),
-    bounds=Bounds(bytes=(0, 1 << 20)),
+    sizes=SizeLimits(high=8),
+    bounds=ProgramBounds(bytes=(0, 1 << 20)),
 )
 
 
@@ -34,7 +34,7 @@ def product() -> Program:
 
 
 def test_counts_are_those_of_the_programs() -> None:
-    spread, space = Spread(), space_record(RECIPE)
+    spread, space = SpreadCounts(), space_record(RECIPE)
     spread.add(product(), space["attributes"])
     found = found_of(spread, space)
     assert found["operators_missing"] == []
@@ -47,7 +47,7 @@ def test_counts_are_those_of_the_programs() -> None:
 
 
 def test_programs_are_drawn_run_and_counted() -> None:
-    record = programs(Plan(recipe=RECIPE, level=2, num=30, device="cpu"), 1, lambda _: None)
+    record = programs(FiguresPlan(recipe=RECIPE, level=2, num=30, device="cpu"), 1, lambda _: None)
     assert record["executed"]["programs"] == 30 - sum(record["refused"].values())
     assert record["executed"]["wrong"] == []
     assert record["spread"]["operators_missing"] == []
@@ -56,13 +56,15 @@ def test_programs_are_drawn_run_and_counted() -> None:
 
 def test_pairs_that_no_program_had_are_told_impossible_from_rare() -> None:
     recipe = replace(RECIPE, operators=("relu", "argmax", "mm"), quality=Quality(ranges=False))
-    record = programs(Plan(recipe=recipe, level=2, num=3), 1, lambda _: None)
+    record = programs(FiguresPlan(recipe=recipe, level=2, num=3), 1, lambda _: None)
     missing = {pair["pair"]: pair for pair in record["missing_pairs"]}
     assert len(missing) == record["spread"]["pairs_missing"] > 0
     assert missing["relu", "argmax"]["alone"]
     assert not missing["relu", "relu"]["alone"]  # the second does nothing
     assert all(pair["expected"] <= 3 for pair in missing.values())
-    assert "missing_pairs" not in programs(Plan(recipe=RECIPE, level=2, num=3), 1, lambda _: None)
+    assert "missing_pairs" not in programs(
+        FiguresPlan(recipe=RECIPE, level=2, num=3), 1, lambda _: None
+    )
 
 
 def spoilt(program: Program, index: int, **changes: Any) -> Program:
@@ -91,7 +93,7 @@ def test_what_finds_no_memory_among_others_runs_alone(monkeypatch: pytest.Monkey
     def crowded(program: Program, device: str, found: Executed) -> None:
         raise torch.OutOfMemoryError
 
-    plan = Plan(recipe=RECIPE, level=2, num=6, device="cpu")
+    plan = FiguresPlan(recipe=RECIPE, level=2, num=6, device="cpu")
     with monkeypatch.context() as patch:
         patch.setattr(synth, "execute", crowded)
         part = synth._part((plan, 0, 6))

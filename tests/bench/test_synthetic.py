@@ -7,10 +7,10 @@ from asked import NO_KERNEL, Saying, asking, problem
 
 from kernelwright.bench import synthetic
 from kernelwright.bench.answers import UNANSWERED
-from kernelwright.bench.synthetic import Plan, cases_of, examine, jobs_of
+from kernelwright.bench.synthetic import PolicyPlan, cases_of, examine, jobs_of
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 
 
 def told(_):
@@ -19,7 +19,7 @@ def told(_):
 
 @pytest.fixture(scope="module")
 def recipe():
-    return Recipe(device="cpu").resolved()
+    return JudgeRecipe(device="cpu").resolved()
 
 
 def cases(folder):
@@ -30,7 +30,7 @@ def cases(folder):
 
 def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, recipe):
     programs = [problem("torch.relu(x0)", 1), problem("torch.sum(x0, dim=1)", 2)]
-    plan = Plan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
+    plan = PolicyPlan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
     summary = examine(plan, programs, told)
     assert (summary["judged_now"], summary["infra"], summary["usage"]) == (2, 0, 0)
     assert [case["operators"] for case in cases(tmp_path)] == [["relu"], ["sum"]]
@@ -44,7 +44,7 @@ def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, rec
 def test_samples_are_cases_each_with_its_own_reason(tmp_path, recipe):
     policy = Saying(NO_KERNEL, "no", NO_KERNEL)
     asked = asking(policy, samples=4, temperature=1.0)
-    plan = Plan(asking=asked, recipe=recipe, out=tmp_path, workers=1)
+    plan = PolicyPlan(asking=asked, recipe=recipe, out=tmp_path, workers=1)
     examine(plan, [problem()], told)
     found = cases(tmp_path)
     assert [case["sample"] for case in found] == [0, 1, 2, 3]
@@ -56,7 +56,7 @@ def test_samples_are_cases_each_with_its_own_reason(tmp_path, recipe):
 
 
 def test_a_run_that_is_cut_short_has_the_cases_that_are_settled(tmp_path, recipe, monkeypatch):
-    plan = Plan(asking=asking(Saying(NO_KERNEL, "no"), samples=2, temperature=1.0),
+    plan = PolicyPlan(asking=asking(Saying(NO_KERNEL, "no"), samples=2, temperature=1.0),
                 recipe=recipe, out=tmp_path, workers=1)  # fmt: skip
 
     def stop(*_):
@@ -86,7 +86,7 @@ def test_an_answer_that_could_not_be_judged_is_no_case():
 
 def test_a_policy_that_fails_leaves_no_records(tmp_path, recipe):
     policy = Saying(error=InfraError("no connection"), lasts=0)
-    plan = Plan(asking=asking(policy), recipe=recipe, out=tmp_path, workers=1)
+    plan = PolicyPlan(asking=asking(policy), recipe=recipe, out=tmp_path, workers=1)
     with pytest.raises(InfraError, match="no connection"):
         examine(plan, [problem()], told)
     assert [path.name for path in tmp_path.iterdir()] == ["answers.jsonl"]

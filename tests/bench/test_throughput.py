@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.bench.judge.breakage import Breakage, broken
 from kernelwright.bench.judge.throughput import (
-    Plan,
+    ThroughputPlan,
     jobs_of,
     lines_of,
     measure,
@@ -41,7 +41,7 @@ def test_programs_cover_the_teachers_operators_at_model_like_sizes():
 
 
 def test_equal_seeds_give_equal_jobs():
-    plan = Plan(programs=3, candidates_each=3)
+    plan = ThroughputPlan(programs=3, candidates_each=3)
     assert jobs_of(plan) == jobs_of(plan)
     assert len({job.id for job in jobs_of(plan)}) == 9
 
@@ -116,7 +116,7 @@ def test_load_is_a_share():
 
 
 def test_a_small_run_on_the_cpu_writes_its_records(tmp_path):
-    plan = Plan(device="cpu", grade="fresh", programs=1, candidates_each=2, num_workers=1)
+    plan = ThroughputPlan(device="cpu", grade="fresh", programs=1, candidates_each=2, num_workers=1)
     found = measure(plan, tmp_path / "run", lambda _: None)
     assert found["verdicts"] == 2
     assert found["surprises"] == {}

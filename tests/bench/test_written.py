@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kernelwright.bench.written import CALLS, Row, page, rows, with_neighbours
+from kernelwright.bench.written import CALLS, WrittenRow, page, rows, with_neighbours
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 
@@ -23,8 +23,8 @@ def test_neighbours_are_pointwise_calls_of_what_is_read_and_returned():
 
 
 def test_a_call_without_a_form_is_named():
-    relu = Row("relu", ("pointwise",), CALLS, CALLS, CALLS, ())
-    text = page({"loss": [relu, Row("odd", (), 0, 0, 0, ("odd of x",))]})
+    relu = WrittenRow("relu", ("pointwise",), CALLS, CALLS, CALLS, ())
+    text = page({"loss": [relu, WrittenRow("odd", (), 0, 0, 0, ("odd of x",))]})
     assert "All calls alone are written of 1 of 2 operators." in text
     assert "| odd | none | 0 | 0 | 0 |" in text
     assert "- 1 like odd of x" in text

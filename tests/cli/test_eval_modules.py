@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelwright.bench.suite import Run
+from kernelwright.bench.suite import SuiteRun
 from kernelwright.cli.main import main
 from kernelwright.core import record
 
@@ -37,7 +37,7 @@ CASE = {
 @pytest.fixture
 def folder(tmp_path):
     """A run that is done."""
-    run = Run(
+    run = SuiteRun(
         suite="modules",
         policy="teacher",
         out=tmp_path,

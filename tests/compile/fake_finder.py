@@ -1,7 +1,7 @@
 """Searches that have ended, and a stand-in for Inductor: eager calls."""
 
 from kernelwright.compile.backend import Compiler
-from kernelwright.compile.settings import Settings
+from kernelwright.compile.settings import BackendSettings
 from kernelwright.programs.fragments.compose import compose
 
 
@@ -53,7 +53,7 @@ def compiler(finder=None, copied_share=float("inf"), **options):
         return graph.forward
 
     backend = Compiler(
-        Settings.of({"search": "now"} | options),
+        BackendSettings.of({"search": "now"} | options),
         finder=finder or FakeFinder(),
         inductor=eager,
         device_types=("cpu",),

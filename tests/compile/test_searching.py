@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright.compile import searching
 from kernelwright.compile.searching import Background, LibraryFinder, Sought
-from kernelwright.compile.settings import Settings, default_library, default_precision
+from kernelwright.compile.settings import BackendSettings, default_library, default_precision
 from kernelwright.core.errors import InfraError
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
@@ -26,7 +26,7 @@ def program(*ops, rows=64):
 
 def test_a_search_leaves_its_result_in_the_library(tmp_path):
     finder = LibraryFinder("cpu")
-    settings = Settings.of({"budget_s": 600, "library": tmp_path / "library"})
+    settings = BackendSettings.of({"budget_s": 600, "library": tmp_path / "library"})
     graph = program("relu", "tanh")
     assert finder.known(Sought(graph), settings) is None
     records = finder.search(Sought(graph), settings)
@@ -37,13 +37,13 @@ def test_a_search_leaves_its_result_in_the_library(tmp_path):
     assert time.monotonic() - begin_s < 5.0
     assert known[-1]["source"] == records[-1]["source"]
     assert finder.known(Sought(program("relu")), settings) is None
-    longer = Settings.of({"budget_s": 1200, "library": tmp_path / "library"})
+    longer = BackendSettings.of({"budget_s": 1200, "library": tmp_path / "library"})
     assert finder.known(Sought(graph), longer) is None, "a longer search may find more"
 
 
 def test_a_search_at_several_sizes_delivers_one_source_for_all(tmp_path):
     finder = LibraryFinder("cpu")
-    settings = Settings.of({"budget_s": 600, "library": tmp_path / "library"})
+    settings = BackendSettings.of({"budget_s": 600, "library": tmp_path / "library"})
     graphs = [program("relu", "tanh", rows=rows) for rows in (64, 3, 17, 200)]
     sizes = tuple({"rows": graph.inputs[0].type.shape[0]} for graph in graphs)
     texts = {"rows": "x0.shape[0]"}
@@ -57,7 +57,7 @@ def test_a_search_at_several_sizes_delivers_one_source_for_all(tmp_path):
 
 def test_a_search_that_fails_says_why(tmp_path):
     (tmp_path / "library").write_text("a file in the place of the folder")
-    settings = Settings.of({"budget_s": 20, "library": tmp_path / "library"})
+    settings = BackendSettings.of({"budget_s": 20, "library": tmp_path / "library"})
     with pytest.raises(InfraError, match="cannot be made"):
         LibraryFinder("cpu").search(Sought(program("relu")), settings)
     assert LibraryFinder("cpu").known(Sought(program("relu")), settings) is None
@@ -67,7 +67,7 @@ def test_a_search_that_does_not_end_is_ended(tmp_path, monkeypatch):
     endless = (sys.executable, "-c", "import time; time.sleep(600)")
     monkeypatch.setattr(searching, "COMMAND", endless)
     monkeypatch.setattr(searching, "GRACE_S", 0.5)
-    settings = Settings.of({"budget_s": 0.5, "library": tmp_path / "library"})
+    settings = BackendSettings.of({"budget_s": 0.5, "library": tmp_path / "library"})
     with pytest.raises(InfraError, match="did not end in time"):
         LibraryFinder("cpu").search(Sought(program("relu")), settings)
 

@@ -7,7 +7,7 @@ from scores import WIDTH, Scores
 import kernelwright
 from kernelwright.compile.backend import Compiler
 from kernelwright.compile.searching import LibraryFinder, background
-from kernelwright.compile.settings import Settings
+from kernelwright.compile.settings import BackendSettings
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def agree(module, fast, num=3):
 
 @pytest.mark.parametrize("search", ["now", "background"])
 def test_kernels_serve_a_module_and_a_second_process_takes_them_from_the_library(tmp_path, search):
-    settings = Settings.of({"library": tmp_path, "budget_s": 100.0, "search": search})
+    settings = BackendSettings.of({"library": tmp_path, "budget_s": 100.0, "search": search})
     compiler = Compiler(settings)
     module = Scores().cuda()
     with torch.no_grad():

@@ -7,7 +7,7 @@ import torch
 from drawn_forms import Sizes, choose, disagreement, program
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.forms.form import Form, Space
+from kernelwright.ops.forms.form import Form, FormSpace
 from kernelwright.ops.forms.registry import EXCLUDED, forms_of
 from kernelwright.ops.registry import operators
 
@@ -27,7 +27,7 @@ def gpu():
 def test_forms_run_in_every_dtype(name: str):
     rng = random.Random(derive(0, name))
     by_dtypes: dict[tuple[str, ...], list[Form]] = {}
-    for form in forms_of(operators()[name], Space()):
+    for form in forms_of(operators()[name], FormSpace()):
         by_dtypes.setdefault(tuple(slot.kind.dtype for slot in form.slots), []).append(form)
     for some in by_dtypes.values():
         for _ in range(DRAWS):

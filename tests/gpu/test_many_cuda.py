@@ -8,7 +8,7 @@ from kernelwright.core import record
 from kernelwright.core.verdict import Verdict
 from kernelwright.verify.many.jobs import Job
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run import judge_many
 
 RELU = (ROOT / "tasks" / "relu.py").read_text()
@@ -28,7 +28,7 @@ def test_what_is_right_is_timed_by_the_clock_owner(tmp_path, grade):
     sources = {"wrong": GOOD.replace("tl.maximum", "tl.minimum"), "far": FAR}
     sources |= {f"good {n}": f"{GOOD}\n# {n}\n" for n in range(6)}
     jobs = [Job(id=name, reference=RELU, candidate=text) for name, text in sources.items()]
-    recipe = Recipe(device="cuda", grade=grade, budget_s=10.0).resolved()
+    recipe = JudgeRecipe(device="cuda", grade=grade, budget_s=10.0).resolved()
     pools = local_pools(recipe, 3)
     summary = judge_many(jobs, recipe, tmp_path, pools.judges, pools.clock)
     assert (summary["infra"], summary["codes"]["ok"]) == (0, 6)

@@ -10,7 +10,7 @@ from torch.export import Dim
 
 import kernelwright
 from kernelwright.compile.backend import Compiler
-from kernelwright.compile.settings import Settings
+from kernelwright.compile.settings import BackendSettings
 
 RUN = """
 import sys, torch
@@ -58,7 +58,7 @@ def test_one_module_serves_all_rows_and_so_does_its_package(tmp_path):
 
 @pytest.mark.parametrize("dynamic", [None, True], ids=["training", "varying sizes"])
 def test_the_backend_searches_graphs_for_training_and_for_all_sizes(tmp_path, dynamic):
-    settings = Settings.of({"library": tmp_path, "budget_s": 80.0, "search": "now"})
+    settings = BackendSettings.of({"library": tmp_path, "budget_s": 80.0, "search": "now"})
     compiler, module = Compiler(settings), Scores().cuda()
     fast = torch.compile(module, backend=compiler, dynamic=dynamic)
     for number in (1024, 512) if dynamic else (1024, 1024):

@@ -2,7 +2,7 @@
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
-from kernelwright.library.entry import Entry, Key
+from kernelwright.library.entry import Key, LibraryEntry
 
 PLAN = KernelPlan(kernel="k", fuses=("relu",), loop="pointwise", tiles={"BLOCK": 128})
 TIMES = {"candidate": Timing(median_ms=1.0, low_ms=0.9, high_ms=1.1, num_samples=9)}
@@ -26,7 +26,7 @@ def entry(program="relu", source="# a kernel\n", **changes):
         "wins": True, "verdict": verdict, "family": "pointwise", "reason": "2.00x",
         "saving": 0.5, "limit": 4, "created_s": 1.0,
     }  # fmt: skip
-    return Entry(**(values | changes))
+    return LibraryEntry(**(values | changes))
 
 
 def stays(program="relu", **changes):

@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.errors import UsageError
-from kernelwright.library.entry import Entry
+from kernelwright.library.entry import LibraryEntry
 from kernelwright.library.store import DATABASE, SOURCES, STALE_S, Library
 
 
 def test_the_records_of_a_module_survive_too():
     before = entry(key=key(scope="module"), records=({"record": "run"}, {"record": "result"}))
-    assert Entry.of(json.loads(json.dumps(before.payload())), before.source) == before
+    assert LibraryEntry.of(json.loads(json.dumps(before.payload())), before.source) == before
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def library(tmp_path, warnings):
 def test_an_entry_survives_its_way_through_json(source, saving, has_kernel):
     before = entry(source=source, saving=saving) if has_kernel else stays(saving=saving)
     payload = json.loads(json.dumps(before.payload()))
-    assert Entry.of(payload, before.source) == before
+    assert LibraryEntry.of(payload, before.source) == before
 
 
 def test_what_was_put_is_found_by_its_key_alone(library):

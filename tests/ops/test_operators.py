@@ -19,10 +19,10 @@ from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
     Domain,
-    Kind,
     Layout,
     Numerics,
     Operator,
+    ParameterKind,
     TensorType,
 )
 from kernelwright.ops.registry import FAMILIES, by_aten, by_call, operators
@@ -129,9 +129,11 @@ def call(operator: Operator, values: dict[str, object]) -> tuple[torch.Tensor, .
     kwargs: dict[str, object] = {}
     for index, param in enumerate(operator.params):
         value = values[param.name]
-        if value is param.default or (param.kind is Kind.ATTRIBUTE and value == param.default):
+        if value is param.default or (
+            param.kind is ParameterKind.ATTRIBUTE and value == param.default
+        ):
             continue
-        if param.kind is not Kind.ATTRIBUTE and len(args) == index:
+        if param.kind is not ParameterKind.ATTRIBUTE and len(args) == index:
             args.append(value)
         elif param.name == "dtype":
             kwargs["dtype"] = getattr(torch, str(value))

@@ -4,7 +4,7 @@ import pytest
 from test_faults import PROGRAM
 
 from kernelwright.policy.answer import read_answer
-from kernelwright.policy.decode import Written
+from kernelwright.policy.decode import WrittenTokens
 from kernelwright.policy.mending import Mender
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.tokenizer import train_tokenizer
@@ -34,13 +34,13 @@ class FakeDecoder:
         for prompt in prompts:
             kept = self.tokenizer.decode(prompt[1:])
             assert text.startswith(kept)
-            written.append(Written(self.tokenizer(text[len(kept) :])["input_ids"], end=0))
+            written.append(WrittenTokens(self.tokenizer(text[len(kept) :])["input_ids"], end=0))
         return written
 
 
 def mended(tokenizer, text, continuations, mends=2, for_s=None):
     decoder = FakeDecoder(tokenizer, continuations)
-    answer = Written(tokenizer(text)["input_ids"], end=0)
+    answer = WrittenTokens(tokenizer(text)["input_ids"], end=0)
     (found,) = Mender(decoder, tokenizer).mend(
         [answer], [[1]], [PROGRAM], seeds=[5], sampling=Sampling(mends=mends, for_s=for_s)
     )

@@ -11,7 +11,7 @@ from test_operators_in_text import SAMPLES as CALLS
 from test_operators_in_text import program_of
 
 from kernelwright.lint.findings import KINDS, Severity
-from kernelwright.lint.gaps import Allowed, Answer, gap
+from kernelwright.lint.gaps import Allowed, CheapAnswer, gap
 from kernelwright.lint.linter import lint_program
 
 OF_MODULES = {"ignores_parameter", "stateful_reference", "hidden_state"}
@@ -169,7 +169,7 @@ def test_nan_answers_pass_nothing():
 
 def test_elements_without_a_finite_reference_do_not_count():
     reference = torch.tensor([1.0, float("nan"), float("inf")])
-    assert gap(reference, Answer(shift=1.0)).excess == 0.0
+    assert gap(reference, CheapAnswer(shift=1.0)).excess == 0.0
 
 
 def test_the_page_lists_every_kind_as_it_is():

@@ -3,7 +3,7 @@
 from drawing import programs
 from hypothesis import given, settings
 
-from kernelwright.programs.fragments.fragment import RELABELLING, Graph, is_connected, is_convex
+from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph, is_connected, is_convex
 from kernelwright.programs.fragments.parts import (
     MAX_CALLS,
     MAX_PARTS,
@@ -39,12 +39,12 @@ WHOLE = frozenset(range(7))
 
 
 def test_views_of_what_is_given_and_of_what_is_made_are_left_out():
-    inner = without_outer_views(BIASED, WHOLE, Graph(BIASED))
+    inner = without_outer_views(BIASED, WHOLE, CallGraph(BIASED))
     assert inner == {0, 2, 3, 4, 5}, "the view in between has to be read around"
 
 
 def test_views_alone_are_left_as_they_are():
-    assert without_outer_views(BIASED, frozenset({1}), Graph(BIASED)) == {1}
+    assert without_outer_views(BIASED, frozenset({1}), CallGraph(BIASED)) == {1}
 
 
 def test_what_would_fall_apart_without_its_views_stays_whole():
@@ -65,7 +65,7 @@ def fused_operator(x0):
     return [t1, t2]
 """
     )
-    assert without_outer_views(apart, frozenset(range(3)), Graph(apart)) == {0, 1, 2}
+    assert without_outer_views(apart, frozenset(range(3)), CallGraph(apart)) == {0, 1, 2}
 
 
 def test_parts_hold_no_product_and_come_by_size():
@@ -95,7 +95,7 @@ def test_parts_of_any_program_can_be_taken_out(program):
     parts = smaller_parts(program, whole, known=[])
     assert len(parts) <= MAX_PARTS
     assert len(set(parts)) == len(parts)
-    for part in [*parts, without_outer_views(program, whole, Graph(program))]:
+    for part in [*parts, without_outer_views(program, whole, CallGraph(program))]:
         assert part <= whole
         assert is_convex(program, part)
     for part in parts:

@@ -8,7 +8,7 @@ from drawn import SPACE, records, write
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.report.programs.census import Census, count_program, octave, read_census
-from kernelwright.report.programs.coverage import Share, space_of
+from kernelwright.report.programs.coverage import CoverageShare, space_of
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def test_attempts_are_those_of_programs_found_and_not_found(census):
 def test_coverage_names_what_is_missing(census):
     space = space_of([{"space": SPACE}])
     operators, values, pairs = space.coverage(census)
-    assert operators == Share("operators", 3, 4, ("mm",))
+    assert operators == CoverageShare("operators", 3, 4, ("mm",))
     # alpha: 2 is given once and left out once; keepdim is always left out
-    assert values == Share("attribute values", 3, 4, ("sum keepdim true",))
+    assert values == CoverageShare("attribute values", 3, 4, ("sum keepdim true",))
     assert (pairs.seen, pairs.possible) == (3, 14)
     assert {"relu relu", "add sum", "mm mm"} <= set(pairs.missing)
     assert not {"sum mm", "sum sum"} & set(pairs.missing)  # a sum is of rank 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.rewards.outcome import CHEATS, Outcome, Reached
-from kernelwright.rewards.rewards import REWARDS, Reward, Settings, partial_credit, rewards
+from kernelwright.rewards.rewards import REWARDS, Reward, RewardSettings, partial_credit, rewards
 
 
 def verdict(stage: Stage, code: Code, speedup: float | None = None) -> Verdict:
@@ -91,11 +91,11 @@ def test_what_is_valid():
 
 def test_settings_of_rewards():
     for share, cap, expected in ((1.0, 2.0, 1.0), (0.0, 3.0, 3.0), (0.5, 4.0, 2.5)):
-        named = rewards(Settings(correct_share=share, max_speedup=cap))
+        named = rewards(RewardSettings(correct_share=share, max_speedup=cap))
         assert named["mixed"](FAST) == Reward.uniform(expected)
         assert named["hierarchical"](FAST) == Reward(plan=cap, code=1.0)
     for power in (0.25, 0.5, 0.75, 1.0):  # those of DRTriton's table
-        named = rewards(Settings(power=power))
+        named = rewards(RewardSettings(power=power))
         assert named["power_speed"](FAST) == Reward.uniform(4**power)
         assert named["one_plus_power"](FAST) == Reward.uniform(1 + 4**power)
     assert partial_credit(WRONG, credit={Reached.RAN: 0.7}) == Reward.uniform(0.7)

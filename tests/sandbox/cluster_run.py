@@ -7,9 +7,9 @@ from pathlib import Path
 from ray.cluster_utils import Cluster
 
 from kernelwright.sandbox.workers.executor import Factory
-from kernelwright.sandbox.workers.ray import RayExecutor, Share
+from kernelwright.sandbox.workers.ray import ActorShare, RayExecutor
 from kernelwright.verify.many.jobs import Job
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run import judge_many
 
 NODE = {"object_store_memory": 80 << 20}
@@ -33,10 +33,10 @@ def main(folder: Path, num_jobs: int) -> int:
     cluster = Cluster(initialize_head=True, head_node_args=head)
     cluster.add_node(num_cpus=1, **NODE)
     factory = Factory("sample_workers:verdicts", {"pause_s": 0.1})
-    executor = Deadly(factory, 2, Share(num_cpus=1), address=cluster.address)
+    executor = Deadly(factory, 2, ActorShare(num_cpus=1), address=cluster.address)
     executor.cluster, executor.doomed = cluster, cluster.add_node(num_cpus=1, **NODE)
     jobs = [Job(id=f"job-{n}", reference=f"{n}\n", candidate="text") for n in range(num_jobs)]
-    judge_many(jobs, Recipe(device="cpu", timing=False), folder / "run", executor)
+    judge_many(jobs, JudgeRecipe(device="cpu", timing=False), folder / "run", executor)
     cluster.shutdown()
     return executor.killed_after
 

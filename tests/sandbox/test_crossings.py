@@ -15,7 +15,7 @@ from kernelwright.sandbox.guest.crossings import (
     Crossings,
     counted,
 )
-from kernelwright.sandbox.guest.watch import Watch
+from kernelwright.sandbox.guest.watch import CallWatch
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def storages(monkeypatch):
 def notes(call, *inputs, own=(), traces=False):
     """What a call of this function is said to let cross."""
     crossings = Crossings(inputs, own, traces_memory=traces)
-    with counted(crossings), Watch(0.0, crossings):
+    with counted(crossings), CallWatch(0.0, crossings):
         result = call(*inputs)
     crossings.end([result] if isinstance(result, torch.Tensor) else [])
     return {n for n in crossings.notes if n.startswith(("leaves", "converts"))}

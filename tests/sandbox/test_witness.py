@@ -6,7 +6,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelwright.sandbox.guest.crossings import Crossings
-from kernelwright.sandbox.guest.watch import Launches, Watch
+from kernelwright.sandbox.guest.watch import CallWatch, Launches
 from kernelwright.sandbox.guest.witness import STARTED, STOPPED, Witness, count_thread_starts
 from kernelwright.verify.dispatch import computing
 
@@ -15,7 +15,7 @@ X = torch.randn(8)
 
 def test_an_operator_behind_a_lifted_mode_is_seen():
     crossings = Crossings([X], traces_memory=False)
-    with Witness() as witness, Watch(0.0, crossings) as watch, _disable_current_modes():
+    with Witness() as witness, CallWatch(0.0, crossings) as watch, _disable_current_modes():
         torch.relu(X)
     assert "aten.relu.default" not in watch.operators
     assert "aten::relu" in witness.seen()

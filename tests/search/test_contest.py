@@ -290,7 +290,7 @@ def test_a_whole_that_fails_in_its_turn_is_left_out(on_cpu):
         def release(self):
             pass
 
-    ours = side_by_side.Called(torch.relu)
+    ours = side_by_side.CalledContender(torch.relu)
     contenders = {"eager": ours, "ours": GuestTurns("ours", Fails())}
     failed = {}
     samples = contest_child._samples(contenders, failed, lambda _: [torch.ones(2)], rounds=2)

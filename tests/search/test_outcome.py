@@ -8,7 +8,7 @@ from test_settle import ORIGINAL, variant, verdict
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.policy.answer import Malformed
 from kernelwright.search.sources import Unread
-from kernelwright.search.telling.outcome import Ended, compared, outcome_record
+from kernelwright.search.telling.outcome import EndedSearch, compared, outcome_record
 from kernelwright.search.variant import Whole
 
 NONE = replace(verdict(None), stage=Stage.STATIC, code=Code.NO_KERNEL, message="no kernel is kept")
@@ -40,7 +40,7 @@ def ended(form, whole_verdict=NONE, **options):
         "on_gpu": True,
         "budget_s": 60.0,
     }
-    return outcome_record(Ended(**facts | options))
+    return outcome_record(EndedSearch(**facts | options))
 
 
 def test_a_win_is_told_with_interval_cases_and_kernels():

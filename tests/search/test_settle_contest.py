@@ -17,7 +17,7 @@ from kernelwright.search.contest.entries import entries
 from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.optimize import search_target
 from kernelwright.search.telling.describe import Spent
-from kernelwright.search.variant import Served
+from kernelwright.search.variant import ServedForm
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.values.compare import Precision
 
@@ -65,7 +65,7 @@ def test_one_fragment_of_all_calls_leaves_nothing_to_inductor():
     [tuned] = whole.tuned
     covering = replace(tuned, fragment=replace(tuned.fragment, calls=calls))
     found = entries([replace(whole, tuned=(covering,))], target())
-    assert [entry.served for entry in found] == [Served.KERNELS]
+    assert [entry.served for entry in found] == [ServedForm.KERNELS]
 
 
 def test_a_recurrent_layer_that_no_kernel_has_is_not_compiled(monkeypatch):
@@ -86,7 +86,7 @@ def test_a_recurrent_layer_that_no_kernel_has_is_not_compiled(monkeypatch):
 def test_the_fastest_right_entry_is_kept():
     times = {"eager": 4.0, "compiled": 3.0, "kernels": 2.0, "compiled_kernels": 1.0}
     whole, judge, _ = settled(times, compiled=[verdict(1.0)])
-    assert whole.served is Served.COMPILED_KERNELS
+    assert whole.served is ServedForm.COMPILED_KERNELS
     assert whole.contender.endswith("compiled_kernels")
     assert judge.asked == [], "nobody needs a verdict on the slower ones"
 
@@ -94,7 +94,7 @@ def test_the_fastest_right_entry_is_kept():
 def test_a_rejected_entry_gives_way_to_the_next():
     times = {"eager": 4.0, "compiled": 3.0, "kernels": 2.0, "compiled_kernels": 1.0}
     whole, judge, settling = settled(times, answers=[2.0])
-    assert whole.served is Served.KERNELS
+    assert whole.served is ServedForm.KERNELS
     assert len(judge.asked_compiled) == 1
     assert len(settling.refused) == 1
 
@@ -102,7 +102,7 @@ def test_a_rejected_entry_gives_way_to_the_next():
 def test_layouts_that_make_a_library_inexact_are_left_out_once():
     times = {"eager": 4.0, "compiled": 3.0, "compiled_kernels": 1.0}
     whole, judge, _ = settled(times, compiled=[verdict(None), verdict(1.2)])
-    assert whole.served is Served.COMPILED_KERNELS
+    assert whole.served is ServedForm.COMPILED_KERNELS
     assert "layout_optimization" in whole.source
     assert ["layout_optimization" in text for text in judge.asked_compiled] == [False, True]
 
@@ -111,17 +111,17 @@ def test_layouts_that_make_a_library_inexact_are_left_out_once():
 def test_nothing_slower_than_a_rival_is_kept(rival):
     times = {"eager": 4.0, "compiled": 3.0} | {rival: 0.5, "kernels": 1.0}
     whole, judge, _ = settled(times)
-    assert whole.served is Served.ORIGINAL
+    assert whole.served is ServedForm.ORIGINAL
     assert judge.asked == []
 
 
 def test_a_torch_compile_of_wrong_values_beats_nothing():
     times = {"eager": 4.0, "compiled": 0.5, "kernels": 1.0}
     whole, _, _ = settled(times, answers=[1.0], right=())
-    assert whole.served is Served.KERNELS
+    assert whole.served is ServedForm.KERNELS
 
 
-@pytest.mark.parametrize("served", [Served.KERNELS, Served.COMPILED_KERNELS])
+@pytest.mark.parametrize("served", [ServedForm.KERNELS, ServedForm.COMPILED_KERNELS])
 def test_a_graph_says_what_its_kernels_take_without_it(served):
     times = {"eager": 4.0, "compiled": 3.0, served.value: 2.0, f"{served.value} graph": 1.0}
     accepted = {"answers": [1.0], "compiled": [verdict(1.0)]}
@@ -149,7 +149,7 @@ def test_where_all_are_rejected_fewer_kernels_must_still_reach_torch_compile():
     assert len(judge.asked) == 2
     assert len(whole.variant.chosen) == 1
     slow, _, _ = settled(times, answers=[None, 1.5])
-    assert slow.served is Served.ORIGINAL
+    assert slow.served is ServedForm.ORIGINAL
 
 
 def test_past_the_end_the_original_stays():
@@ -159,7 +159,7 @@ def test_past_the_end_the_original_stays():
 
     contest, wholes = held({"eager": 4.0, "kernels": 1.0})
     settling = Wholes(Late([]))
-    assert settling.settle_contest(contest, wholes, target()).served is Served.ORIGINAL
+    assert settling.settle_contest(contest, wholes, target()).served is ServedForm.ORIGINAL
     assert settling.left_out
 
 

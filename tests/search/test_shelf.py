@@ -23,7 +23,7 @@ from kernelwright.search import shelf as shelf_module
 from kernelwright.search.optimize import judges, optimize_target
 from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.sources import Sources
-from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.task import CPU
@@ -58,7 +58,9 @@ def folder(tmp_path):
 
 
 def shelf(folder, said=None):
-    steps = Steps(lambda step: said.append(step.subject)) if said is not None else Steps()
+    steps = (
+        SearchSteps(lambda step: said.append(step.subject)) if said is not None else SearchSteps()
+    )
     return Shelf(Library(folder), RULES, Sources("teacher"), steps)
 
 
@@ -168,10 +170,10 @@ def test_a_kernel_that_was_judged_beside_others_is_not_trusted_later(folder, fra
 
 def test_the_folder_comes_from_the_call_or_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("KERNELWRIGHT_LIBRARY", raising=False)
-    assert open_library(None, Steps()) is None
+    assert open_library(None, SearchSteps()) is None
     monkeypatch.setenv("KERNELWRIGHT_LIBRARY", str(tmp_path / "a"))
-    assert open_library(None, Steps()).folder == tmp_path / "a"
-    assert open_library(tmp_path / "b", Steps()).folder == tmp_path / "b"
+    assert open_library(None, SearchSteps()).folder == tmp_path / "a"
+    assert open_library(tmp_path / "b", SearchSteps()).folder == tmp_path / "b"
 
 
 @pytest.mark.parametrize("policy", ["teacher", "teacher,embedded"])

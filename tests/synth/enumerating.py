@@ -12,7 +12,7 @@ import torch
 from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import Size, Var, evaluate, variables
-from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.recipe import SizeLimits
 from kernelwright.synth.sizes.draw import draw_sizes
 from kernelwright.synth.sizes.equations import Equations
 from kernelwright.synth.sizes.system import Total
@@ -26,7 +26,7 @@ class Case:
     shapes: tuple[tuple[Size, ...], ...]
     pairs: tuple[tuple[Size, Size], ...]
     """What is equal."""
-    limits: Sizes
+    limits: SizeLimits
     total: Total | None = None
 
     def under(self, measure: str) -> "Case":
@@ -97,27 +97,33 @@ class Case:
 
 A, B, C, D = (Var(name) for name in "abcd")
 CASES = {
-    "products": Case(((A, B), (B, C), (A, C)), (), Sizes(low=1, high=9, elements=(4, 30))),
+    "products": Case(((A, B), (B, C), (A, C)), (), SizeLimits(low=1, high=9, elements=(4, 30))),
     "linear layer": Case(
-        ((A, B), (B, C), (A, C)), ((C, D * 2),), Sizes(low=1, high=12, elements=(6, 40))
+        ((A, B), (B, C), (A, C)), ((C, D * 2),), SizeLimits(low=1, high=12, elements=(6, 40))
     ),
     "window": Case(
         ((A, B), (A, (B + 2 - 3) // 2 + 1), (C, D)),
         ((C, A), (D, (B - 1) // 2 + 1)),
-        Sizes(low=1, high=10, elements=(2, 24)),
+        SizeLimits(low=1, high=10, elements=(2, 24)),
     ),
-    "windows that meet": Case(((A, B), (B, C)), ((A // 2, (C + 1) // 3),), Sizes(low=1, high=9)),
-    "cat": Case(((A, B), (A, C), (A, D)), ((B + C, D),), Sizes(low=1, high=9, elements=(4, 25))),
-    "flattened twice": Case(((A, B), (C, D), (A * B,)), ((A * B, C * D),), Sizes(low=1, high=8)),
-    "multiples": Case(((A, B), (C,)), ((A * 2, B * 3), (C * 4, A * B)), Sizes(low=1, high=20)),
-    "multiples from 2 on": Case(((A, B),), ((A * 2, B * 3 + 1),), Sizes(low=2, high=20)),
+    "windows that meet": Case(
+        ((A, B), (B, C)), ((A // 2, (C + 1) // 3),), SizeLimits(low=1, high=9)
+    ),
+    "cat": Case(
+        ((A, B), (A, C), (A, D)), ((B + C, D),), SizeLimits(low=1, high=9, elements=(4, 25))
+    ),
+    "flattened twice": Case(
+        ((A, B), (C, D), (A * B,)), ((A * B, C * D),), SizeLimits(low=1, high=8)
+    ),
+    "multiples": Case(((A, B), (C,)), ((A * 2, B * 3), (C * 4, A * B)), SizeLimits(low=1, high=20)),
+    "multiples from 2 on": Case(((A, B),), ((A * 2, B * 3 + 1),), SizeLimits(low=2, high=20)),
     "bytes": Case(
         ((A, B), (B, C), (A,), (A // 2, B)),
         (),
-        Sizes(low=1, high=9),
+        SizeLimits(low=1, high=9),
         Total((4, 4, 0, 2), (40, 200)),
     ),
-    "from 2 on": Case(((A, 1), (A, B)), (), Sizes(low=2, high=9, elements=(4, 20))),
+    "from 2 on": Case(((A, 1), (A, B)), (), SizeLimits(low=2, high=9, elements=(4, 20))),
 }
 
 

@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from kernelwright.synth.balance import balanced_weights
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
 
-RECIPE = Recipe(operators=("relu", "sum", "add", "lerp"), dtypes=("float32",), max_rank=2)
+RECIPE = DrawRecipe(operators=("relu", "sum", "add", "lerp"), dtypes=("float32",), max_rank=2)
 
 
 def shares(weights: dict[str, int], level: int) -> Counter[str]:
@@ -28,11 +28,11 @@ def test_operators_come_equally_often_under_balanced_weights() -> None:
 
 
 def test_the_shipped_weights_know_every_operator() -> None:
-    balanced = Recipe.of({"weights": "balanced"})
-    assert balanced.weights.keys() == {form.op for form in usable_forms(Recipe())}
+    balanced = DrawRecipe.of({"weights": "balanced"})
+    assert balanced.weights.keys() == {form.op for form in usable_forms(DrawRecipe())}
     assert all(weight >= 1 for weight in balanced.weights.values())
 
 
 def test_there_are_no_other_weights_by_name() -> None:
     with pytest.raises(ValueError, match="balanced"):
-        Recipe.of({"weights": "even"})
+        DrawRecipe.of({"weights": "even"})

@@ -20,8 +20,8 @@ from kernelwright.synth.benchmark import (
     benchmark_plan,
     benchmark_programs,
 )
-from kernelwright.synth.draws import Drawer, Group, Search
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.draws import Drawer, LevelGroup, ProgramSearch
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.space import usable_forms
 from kernelwright.synth.tasks import TaskSampler
 
@@ -67,18 +67,18 @@ def test_what_is_shipped_is_drawn_again_from_its_seed(name, shipped):
     at = [group.name for group in plan.groups].index(name)
     drawer = Drawer(plan.recipe, plan.seed, plan.groups, TaskSampler)
     first = next(line for line in shipped.lines if line["drawn"]["group"] == name)
-    assert drawer.draw(Search(at, 0)).fingerprint == first["fingerprint"]
+    assert drawer.draw(ProgramSearch(at, 0)).fingerprint == first["fingerprint"]
 
 
 def test_an_operator_without_programs_is_given_up_and_a_level_is_an_error():
-    recipe = Recipe(operators=("zeros_like",), dtypes=("float32",))
-    single = Group(name="zeros_like", level=1, num=1, operator="zeros_like", may_lack=True)
-    drawer = Drawer(recipe, 0, [single, Group(name="level 1", level=1, num=1)], TaskSampler)
-    found = drawer.draw(Search(0, 0))
+    recipe = DrawRecipe(operators=("zeros_like",), dtypes=("float32",))
+    single = LevelGroup(name="zeros_like", level=1, num=1, operator="zeros_like", may_lack=True)
+    drawer = Drawer(recipe, 0, [single, LevelGroup(name="level 1", level=1, num=1)], TaskSampler)
+    found = drawer.draw(ProgramSearch(0, 0))
     assert found.fingerprint is None
     assert json.loads(found.line)["record"] == "given_up"
     with pytest.raises(UsageError):
-        drawer.draw(Search(1, 0))
+        drawer.draw(ProgramSearch(1, 0))
 
 
 @dataclass

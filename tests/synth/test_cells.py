@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import evaluate
-from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.recipe import SizeLimits
 from kernelwright.synth.sizes import cells
 from kernelwright.synth.sizes import draw as sizes
 from kernelwright.synth.sizes.cells import Relaxation, conditions, cut, grid
@@ -37,7 +37,7 @@ def solutions(asked: System) -> list[tuple[int, ...]]:
     st.sampled_from(RATIOS),
 )
 def test_no_solution_of_any_system_is_left_out(pairs, low, more, ratio):
-    limits = Sizes(low=1, high=6, elements=(low, low + more))
+    limits = SizeLimits(low=1, high=6, elements=(low, low + more))
     check_nothing_is_left_out(Case(((A, B), (B, C, 2), (C, D)), tuple(pairs), limits), ratio)
 
 
@@ -85,6 +85,6 @@ def test_a_relaxation_that_leaves_solutions_out_does_not_fit(monkeypatch):
 
 
 def test_relaxations_without_weight_are_contradictions():
-    asked = read_system([(A, A)], Equations(), Sizes(low=1, elements=(30, 34)))
+    asked = read_system([(A, A)], Equations(), SizeLimits(low=1, elements=(30, 34)))
     with pytest.raises(Contradiction):
         Relaxation(asked, weights(Measure.UNIFORM, 34), 10**6)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import evaluate, variables
-from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.recipe import SizeLimits
 from kernelwright.synth.sizes.equations import Contradiction, Equations
 
 HIGH = 7
@@ -39,7 +39,7 @@ def rooted(case: Case) -> list[Values]:
 @given(st.lists(st.tuples(any_size(), any_size()), min_size=1, max_size=3))
 @example([(3, B + C), (A, B // 2)])  # a quotient without a least value
 def test_assignments_of_the_roots_are_the_solutions_one_to_one(pairs):
-    case = Case((), tuple(pairs), Sizes(low=1, high=HIGH))
+    case = Case((), tuple(pairs), SizeLimits(low=1, high=HIGH))
     assert sorted(rooted(case)) == sorted(case.solutions())
 
 
@@ -61,7 +61,7 @@ def test_assignments_of_the_roots_are_the_solutions_one_to_one(pairs):
     ids=str,
 )
 def test_what_can_be_solved_is_solved(pairs, num_roots, num_residual):
-    case = Case((), tuple(pairs), Sizes(low=1))
+    case = Case((), tuple(pairs), SizeLimits(low=1))
     equations = case.equations()
     roots = {v for name in case.names for v in variables(equations.solved(name))}
     assert (len(roots), len(equations.residual)) == (num_roots, num_residual)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from kernelwright.core.errors import UsageError
-from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.recipe import SizeLimits
 from kernelwright.synth.sizes import draw as sizes
 from kernelwright.synth.sizes.equations import Contradiction, Equations
 from kernelwright.synth.sizes.feasible import decide
@@ -36,7 +36,12 @@ def is_feasible(case: Case) -> bool:
 def test_what_sampling_misses_is_decided_and_labelled(monkeypatch):
     monkeypatch.setattr(sizes, "_PLAIN", (1,))
     monkeypatch.setattr(sizes, "_RELAXED", ())
-    asked = [(A, B, C)], Equations(), Sizes(low=1, elements=(10**9 + 7, 10**9 + 9)), default_rng(0)
+    asked = (
+        [(A, B, C)],
+        Equations(),
+        SizeLimits(low=1, elements=(10**9 + 7, 10**9 + 9)),
+        default_rng(0),
+    )
     with pytest.raises(sizes.NoSizes):
         sizes.draw_sizes(*asked)
     drawn = sizes.draw_sizes(*asked, use_solver=True)
@@ -46,7 +51,7 @@ def test_what_sampling_misses_is_decided_and_labelled(monkeypatch):
 
 def test_without_or_tools_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    asked = read_system([(A, B)], Equations(), Sizes(low=1))
+    asked = read_system([(A, B)], Equations(), SizeLimits(low=1))
     with pytest.raises(UsageError, match=r"kernelwright\[solver\]"):
         decide(asked)
 
@@ -66,5 +71,5 @@ def test_cases_with_solutions_are_feasible(case):
 def test_it_agrees_with_trying_all(pairs, low, more, has_total):
     shapes = ((A, B), (C, D, 2), (A, D))
     total = Total((4, 2, 1), (low * 3, low * 3 + more)) if has_total else None
-    case = Case(shapes, tuple(pairs), Sizes(low=1, high=6, elements=(low, low + more)), total)
+    case = Case(shapes, tuple(pairs), SizeLimits(low=1, high=6, elements=(low, low + more)), total)
     assert is_feasible(case) == bool(case.solutions())

@@ -12,10 +12,10 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Ref
 from kernelwright.programs.text import parse, to_text
 from kernelwright.synth.benchmark import benchmark_programs
-from kernelwright.synth.draws import Drawer, Group, Search
+from kernelwright.synth.draws import Drawer, LevelGroup, ProgramSearch
 from kernelwright.synth.loosened import FIXED, with_more_outputs, with_other_numbers
 from kernelwright.synth.quality import refusal_unrun
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.tasks import TaskSampler
 
 PROGRAMS = [parse(line["text"]) for line in benchmark_programs() if line["level"] > 1][::7]
@@ -147,13 +147,13 @@ def test_a_program_of_one_call_has_no_other_results():
 
 
 def recipe(**shares):
-    return Recipe.of({"weights": "balanced", "quality": {"lint": False}, **shares})
+    return DrawRecipe.of({"weights": "balanced", "quality": {"lint": False}, **shares})
 
 
 def drawn(**shares):
-    group = Group(name="level 2", level=2, num=20)
+    group = LevelGroup(name="level 2", level=2, num=20)
     drawer = Drawer(recipe(**shares), 5, (group,), TaskSampler)
-    lines = [json.loads(drawer.draw(Search(0, index)).line) for index in range(20)]
+    lines = [json.loads(drawer.draw(ProgramSearch(0, index)).line) for index in range(20)]
     return {(line["drawn"]["index"], line["drawn"]["attempt"]): line for line in lines}
 
 

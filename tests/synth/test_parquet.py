@@ -8,17 +8,17 @@ from fake_sampler import OPERATORS, FakeSampler
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.synth.draws import Group
+from kernelwright.synth.draws import LevelGroup
 from kernelwright.synth.parquet import write_parquet
-from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.run import Plan, synthesize
+from kernelwright.synth.recipe import DrawRecipe
+from kernelwright.synth.run import FilePlan, synthesize
 
 
 @pytest.fixture
 def programs(tmp_path):
-    groups = (Group(name="level 2", level=2, num=7),)
+    groups = (LevelGroup(name="level 2", level=2, num=7),)
     path = tmp_path / "programs.jsonl"
-    plan = Plan(recipe=Recipe(operators=OPERATORS), seed=0, groups=groups)
+    plan = FilePlan(recipe=DrawRecipe(operators=OPERATORS), seed=0, groups=groups)
     synthesize(plan, path, 1, make=FakeSampler)
     return path
 

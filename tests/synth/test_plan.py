@@ -8,23 +8,23 @@ from random import Random
 import pytest
 
 from kernelwright.bench.sampler.uniformity import every_draft, goodness_of_fit
-from kernelwright.synth.recipe import Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, SizeLimits
 from kernelwright.synth.sample import Sampler
 from kernelwright.synth.skeletons.alike import Choices
 from kernelwright.synth.skeletons.draft import Draft, DraftCall
 from kernelwright.synth.skeletons.drafts import Drafts, Unfit
-from kernelwright.synth.skeletons.plan import Plan, TooMany
+from kernelwright.synth.skeletons.plan import SkeletonPlan, TooMany
 from kernelwright.synth.skeletons.skeleton import Skeleton
 
 LOW = 2
 SAMPLER = Sampler(
-    Recipe(
+    DrawRecipe(
         operators=("relu", "sub", "sum", "slice", "unsqueeze", "squeeze", "max_pool1d", "cat"),
         dtypes=("float32",),
         max_rank=2,
         menus={"sub": {"alpha": (1,), "other": (2.0,)}},
         broadcast=(2, 1),
-        sizes=Sizes(low=LOW),
+        sizes=SizeLimits(low=LOW),
     )
 )
 MANY = 10_000
@@ -36,12 +36,14 @@ def skeletons(level: int, num: int) -> list[Skeleton]:
     return [SAMPLER.skeletons.sample(level, rng) for _ in range(num)]
 
 
-def plan_of(skeleton: Skeleton, choices: Choices, *, is_coarse: bool, most: int = MANY) -> Plan:
+def plan_of(
+    skeleton: Skeleton, choices: Choices, *, is_coarse: bool, most: int = MANY
+) -> SkeletonPlan:
     fits = [SAMPLER.skeletons.fits(call) for call in skeleton.calls]
-    return Plan(skeleton.calls, fits, choices, LOW, most=most, is_coarse=is_coarse)
+    return SkeletonPlan(skeleton.calls, fits, choices, LOW, most=most, is_coarse=is_coarse)
 
 
-def accepted(skeleton: Skeleton, plan: Plan, rng: Random) -> Iterator[Draft]:
+def accepted(skeleton: Skeleton, plan: SkeletonPlan, rng: Random) -> Iterator[Draft]:
     """Planned drafts that do not contradict themselves."""
     while True:
         draft = Draft()

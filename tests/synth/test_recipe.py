@@ -8,7 +8,7 @@ import pytest
 
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.registry import operators
-from kernelwright.synth.recipe import Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, SizeLimits
 
 
 def test_a_file_says_what_the_recipe_holds(tmp_path: Path) -> None:
@@ -18,22 +18,22 @@ def test_a_file_says_what_the_recipe_holds(tmp_path: Path) -> None:
         "[weights]\nmatrix = 3\nmm = 5\n"
         '[sizes]\nhigh = 64\nmeasure = "uniform"\n[menus.softmax]\ndim = [-1]\n'
     )
-    recipe = Recipe.load(path)
+    recipe = DrawRecipe.load(path)
     assert recipe.width == 2
-    assert recipe.sizes == Sizes(high=64, measure="uniform")
+    assert recipe.sizes == SizeLimits(high=64, measure="uniform")
     assert recipe.space().domain(operators()["softmax"], "dim") == (-1,)
     assert [recipe.weight(op) for op in ("relu", "matmul", "mm", "bmm", "tanh")] == [1, 3, 5, 0, 0]
 
 
 def test_the_record_of_a_recipe_makes_it_again() -> None:
-    recipe = Recipe(weights={"relu": 2}, menus={"conv2d": {"stride": ((1, 1), (2, 2))}})
-    again = Recipe.of(json.loads(json.dumps(recipe.to_json())))
+    recipe = DrawRecipe(weights={"relu": 2}, menus={"conv2d": {"stride": ((1, 1), (2, 2))}})
+    again = DrawRecipe.of(json.loads(json.dumps(recipe.to_json())))
     assert again == recipe
-    assert again.digest() == recipe.digest() != Recipe().digest()
+    assert again.digest() == recipe.digest() != DrawRecipe().digest()
 
 
 def test_the_operators_of_a_frozen_set_go_by_the_name_of_the_set() -> None:
-    recipe = Recipe.of({"operators": "synthetic-v1"})
+    recipe = DrawRecipe.of({"operators": "synthetic-v1"})
     assert len(recipe.operators) == 173
     assert recipe.weight("softmax") == 1
     assert recipe.weight("scatter") == 0
@@ -63,11 +63,11 @@ def test_the_operators_of_a_frozen_set_go_by_the_name_of_the_set() -> None:
 )
 def test_what_a_recipe_does_not_know_is_refused(values: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=named):
-        Recipe.of(values)
+        DrawRecipe.of(values)
 
 
 def test_the_refusal_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("width = ")
     with pytest.raises(UsageError, match=r"r\.toml"):
-        Recipe.load(path)
+        DrawRecipe.load(path)

@@ -11,16 +11,16 @@ from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.text import parse
-from kernelwright.synth.draws import Group
-from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.run import Plan, synthesize
+from kernelwright.synth.draws import LevelGroup
+from kernelwright.synth.recipe import DrawRecipe
+from kernelwright.synth.run import FilePlan, synthesize
 
-RECIPE = Recipe(operators=OPERATORS)
+RECIPE = DrawRecipe(operators=OPERATORS)
 
 
 def plan(num=12, levels=(1, 2), seed=0, recipe=None, **more):
-    groups = tuple(Group(name=f"level {level}", level=level, num=num) for level in levels)
-    return Plan(recipe=recipe or RECIPE, seed=seed, groups=groups, **more)
+    groups = tuple(LevelGroup(name=f"level {level}", level=level, num=num) for level in levels)
+    return FilePlan(recipe=recipe or RECIPE, seed=seed, groups=groups, **more)
 
 
 def programs(path):
@@ -123,18 +123,18 @@ class Narrow(FakeSampler):
 
 
 def test_more_programs_than_there_are_is_an_error_that_says_so(tmp_path):
-    groups = (Group(name="level 1", level=1, num=7, most_attempts=60),)
+    groups = (LevelGroup(name="level 1", level=1, num=7, most_attempts=60),)
     with pytest.raises(UsageError, match=r"no program 6 in 60 attempts .*duplicate"):
-        synthesize(Plan(recipe=RECIPE, seed=0, groups=groups), tmp_path / "o", 1, make=Narrow)
+        synthesize(FilePlan(recipe=RECIPE, seed=0, groups=groups), tmp_path / "o", 1, make=Narrow)
 
 
 def test_a_group_that_may_lack_programs_says_what_became_of_them(tmp_path):
     groups = (
-        Group(name="relu", level=1, num=3, operator="relu", most_attempts=60, may_lack=True),
-        Group(name="tanh", level=1, num=1, operator="tanh"),
+        LevelGroup(name="relu", level=1, num=3, operator="relu", most_attempts=60, may_lack=True),
+        LevelGroup(name="tanh", level=1, num=1, operator="tanh"),
     )
     out = tmp_path / "out.jsonl"
-    made = Plan(recipe=RECIPE, seed=0, groups=groups)
+    made = FilePlan(recipe=RECIPE, seed=0, groups=groups)
     tally = synthesize(made, out, 1, make=Narrow)
     assert (tally.drawn, tally.given_up) == (3, 1)
     kinds = [(line["record"], line["drawn"]["group"]) for line in list(record.read(out))[1:]]
@@ -164,12 +164,12 @@ class Colliding:
 def test_programs_give_way_in_order_whatever_the_batch(tmp_path):
     """Settled one by one: 0 gives way to what is avoided and takes b, 1 takes c, 2 neither."""
     first = tmp_path / "first.jsonl"
-    groups = (Group(name="level 1", level=1, num=1),)
-    synthesize(Plan(recipe=RECIPE, seed=0, groups=groups), first, 1, make=Colliding)
+    groups = (LevelGroup(name="level 1", level=1, num=1),)
+    synthesize(FilePlan(recipe=RECIPE, seed=0, groups=groups), first, 1, make=Colliding)
     avoid = frozenset(line["fingerprint"] for line in programs(first))
     out = tmp_path / "out.jsonl"
-    groups = (Group(name="level 1", level=1, num=12),)
-    synthesize(Plan(recipe=RECIPE, seed=0, groups=groups, avoid=avoid), out, 1, make=Colliding)
+    groups = (LevelGroup(name="level 1", level=1, num=12),)
+    synthesize(FilePlan(recipe=RECIPE, seed=0, groups=groups, avoid=avoid), out, 1, make=Colliding)
     drawn = [line["drawn"]["attempt"] for line in programs(out)]
     assert drawn == [1, 1, 2, *[0] * 9]
 
@@ -182,5 +182,5 @@ def test_the_header_is_json_that_any_reader_takes_and_gives_the_recipe_back(tmp_
         raise ValueError(name)
 
     header = json.loads(out.read_text().splitlines()[0], parse_constant=refuse)
-    assert Recipe.of(header["recipe"]) == RECIPE
+    assert DrawRecipe.of(header["recipe"]) == RECIPE
     assert header["digest"] == RECIPE.digest()

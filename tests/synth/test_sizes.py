@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from enumerating import CASES, A, B, C, Case, draws, fit, weight
 
-from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.recipe import SizeLimits
 from kernelwright.synth.sizes.draw import NoSizes, draw_sizes
 from kernelwright.synth.sizes.equations import Contradiction, Equations
 from kernelwright.synth.sizes.measure import Measure, Weights, evenly, weights
@@ -34,7 +34,7 @@ def test_a_draw_that_ignores_the_measure_does_not_fit(monkeypatch):
 
 
 def test_what_is_not_accepted_is_drawn_again():
-    case = Case(((A, B),), (), Sizes(low=1, high=9, elements=(4, 30), measure="uniform"))
+    case = Case(((A, B),), (), SizeLimits(low=1, high=9, elements=(4, 30), measure="uniform"))
     rng = np.random.default_rng(1)
     found = []
     for _ in range(600):
@@ -50,7 +50,7 @@ def test_what_is_not_accepted_is_drawn_again():
 def test_the_same_generator_gives_the_same_sizes():
     shapes = [(A, B), (B, C)]
     one, two = (
-        [draw_sizes(shapes, Equations(), Sizes(low=1), rng).values for _ in range(5)]
+        [draw_sizes(shapes, Equations(), SizeLimits(low=1), rng).values for _ in range(5)]
         for rng in (np.random.default_rng(3), np.random.default_rng(3))
     )
     assert one == two
@@ -59,25 +59,27 @@ def test_the_same_generator_gives_the_same_sizes():
 def test_what_plain_proposals_never_meet_is_found():
     """A share of about 1e-17 of all sizes of five axes."""
     shapes = [(A, B, C, A, B)]
-    limits = Sizes(low=1, measure="uniform", elements=(1 << 10, 1 << 12))
+    limits = SizeLimits(low=1, measure="uniform", elements=(1 << 10, 1 << 12))
     drawn = draw_sizes(shapes, Equations(), limits, np.random.default_rng(0))
     a, b, c = (drawn.values[v] for v in (A, B, C))
     assert 1 << 10 <= a * a * b * b * c <= 1 << 12
 
 
 def test_constants_alone_need_no_draw():
-    assert draw_sizes([(2, 3)], Equations(), Sizes(low=1), np.random.default_rng(0)).values == {}
+    assert (
+        draw_sizes([(2, 3)], Equations(), SizeLimits(low=1), np.random.default_rng(0)).values == {}
+    )
 
 
 def test_ranges_without_a_solution_are_a_contradiction():
     with pytest.raises(Contradiction):
-        draw_sizes([(A * 8, B)], Equations(), Sizes(low=1, high=7), np.random.default_rng(0))
+        draw_sizes([(A * 8, B)], Equations(), SizeLimits(low=1, high=7), np.random.default_rng(0))
 
 
 def test_sampling_gives_up_where_nothing_is_accepted():
     with pytest.raises(NoSizes, match="not accepted"):
         draw_sizes(
-            [(A,)], Equations(), Sizes(low=1), np.random.default_rng(0), accept=lambda _: False
+            [(A,)], Equations(), SizeLimits(low=1), np.random.default_rng(0), accept=lambda _: False
         )
 
 

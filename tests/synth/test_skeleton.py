@@ -7,15 +7,15 @@ import pytest
 from enumerating import fit
 
 from kernelwright.bench.sampler.every_skeleton import every_skeleton, is_skeleton, shared_inputs
-from kernelwright.ops.forms.form import Arrangement, Form, Kind, Slot, Space
+from kernelwright.ops.forms.form import Arrangement, Form, FormSpace, Slot, ValueKind
 from kernelwright.ops.forms.registry import forms
 from kernelwright.synth.skeletons import counting
 from kernelwright.synth.skeletons.calls import places
 from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.skeletons.weighted import Weighted
 
-VECTOR, MATRIX = Kind(1, "float32"), Kind(2, "float32")
-SCALAR, HALF, INDEX = Kind(0, "float32"), Kind(1, "float16"), Kind(1, "int64")
+VECTOR, MATRIX = ValueKind(1, "float32"), ValueKind(2, "float32")
+SCALAR, HALF, INDEX = ValueKind(0, "float32"), ValueKind(1, "float16"), ValueKind(1, "int64")
 
 
 def form(op, slots, *results):
@@ -121,7 +121,7 @@ def test_a_sampler_that_is_uniform_at_every_step_is_found_out(some, width, n, mo
 
 @pytest.fixture(scope="module")
 def real():
-    return forms(Space(max_rank=2, floats=("float32", "float16")))
+    return forms(FormSpace(max_rank=2, floats=("float32", "float16")))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from kernelwright.bench.sampler.every_skeleton import every_skeleton
 from kernelwright.ops.forms.registry import EXCLUDED, forms_of
 from kernelwright.ops.registry import operators
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.skeletons.sound import MOST, SoundSkeletons, is_constant
 from kernelwright.synth.space import usable_forms
@@ -15,7 +15,7 @@ from kernelwright.synth.space import usable_forms
 FORMS = [
     form
     for name in ("tanh", "exp", "log", "relu", "sqrt", "logical_not", "argmax")
-    for form in forms_of(operators()[name], Recipe(dtypes=("float32",), max_rank=1).space())
+    for form in forms_of(operators()[name], DrawRecipe(dtypes=("float32",), max_rank=1).space())
 ]
 
 
@@ -59,7 +59,7 @@ def test_where_none_is_sound_there_is_none():
 
 @pytest.fixture(scope="module")
 def drawn():
-    skeletons = Skeletons(usable_forms(Recipe(max_rank=3)))
+    skeletons = Skeletons(usable_forms(DrawRecipe(max_rank=3)))
     rng = Random(3)
     return SoundSkeletons(skeletons), [
         skeletons.sample(n, rng) for n in (1, 5, 20) for _ in "12345"
@@ -82,7 +82,7 @@ def test_plain_programs_are_wired_as_their_skeletons(drawn):
 
 
 def test_operators_that_return_one_number_are_left_out():
-    space = Recipe(dtypes=("float32",), max_rank=2).space()
+    space = DrawRecipe(dtypes=("float32",), max_rank=2).space()
     first = {
         name: forms_of(operator, space)[0]
         for name, operator in operators().items()
@@ -90,5 +90,5 @@ def test_operators_that_return_one_number_are_left_out():
     }
     constant = {name for name, form in first.items() if is_constant(form)}
     assert constant == {"zeros_like", "ones_like", "full_like", "isnan"}
-    usable = {form.op for form in usable_forms(Recipe(dtypes=("float32",), max_rank=2))}
+    usable = {form.op for form in usable_forms(DrawRecipe(dtypes=("float32",), max_rank=2))}
     assert not constant & usable

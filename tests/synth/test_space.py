@@ -2,10 +2,10 @@
 
 import json
 
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.space import space_record
 
-RECIPE = Recipe(
+RECIPE = DrawRecipe(
     operators=("relu", "sum", "linear"),
     dtypes=("float32",),
     max_rank=2,
@@ -33,5 +33,5 @@ def test_attributes_have_the_values_of_the_recipe_and_what_calls_leave_out():
 
 
 def test_the_whole_space_is_json_of_moderate_size():
-    text = json.dumps(space_record(Recipe(max_rank=2)), allow_nan=False)
+    text = json.dumps(space_record(DrawRecipe(max_rank=2)), allow_nan=False)
     assert len(text) < 60_000

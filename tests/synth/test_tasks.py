@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import Reason, refusal
-from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, Quality, SizeLimits
 from kernelwright.synth.sample import Sampler
 from kernelwright.synth.tasks import TaskSampler
 
-RECIPE = Recipe(
+RECIPE = DrawRecipe(
     operators=("relu", "log", "softmax", "add", "exp", "sum", "rsub", "square"),
     dtypes=("float32",),
     max_rank=2,
-    sizes=Sizes(low=16, high=64),
-    bounds=Bounds(bytes=(0, 1 << 20)),
+    sizes=SizeLimits(low=16, high=64),
+    bounds=ProgramBounds(bytes=(0, 1 << 20)),
 )
 
 

@@ -17,11 +17,11 @@ from kernelwright.sandbox.host.compile_check import compile_check
 from kernelwright.teacher.attention import writer as attention
 from kernelwright.teacher.attention.flash import Flash
 from kernelwright.teacher.attention.kernels import flash_candidate
-from kernelwright.teacher.attention.tile import Tile
+from kernelwright.teacher.attention.tile import AttentionTile
 from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 
-SMALL = Tile(queries=16, keys=16, values=16, width=16, num_warps=4, num_stages=2)
+SMALL = AttentionTile(queries=16, keys=16, values=16, width=16, num_warps=4, num_stages=2)
 
 
 def attend(

@@ -16,7 +16,7 @@ from kernelwright.programs.resizing.variants import shape_variants
 from kernelwright.programs.tensors import memory_format, torch_dtype
 from kernelwright.sandbox.host.compile_check import compile_check
 from kernelwright.teacher.contraction.forms import split_k, tiled
-from kernelwright.teacher.contraction.parts import ROUNDED, Schedule
+from kernelwright.teacher.contraction.parts import ROUNDED, ProductSchedule
 from kernelwright.teacher.window import convolution
 from kernelwright.teacher.window.conv import Convolution
 from kernelwright.teacher.window.direct import Direct
@@ -131,7 +131,7 @@ def products(program: Program) -> list[Convolution]:
 
 def written(product: Convolution, order: str = "", slices: int = 1) -> Candidate:
     """A candidate with small tiles, so that there are several."""
-    schedule = Schedule(
+    schedule = ProductSchedule(
         block_m=16, block_n=32, block_k=16, num_warps=4, order=order, split_k=slices, why="small"
     )
     return (split_k if slices > 1 else tiled)(product, schedule)
@@ -484,7 +484,7 @@ def test_every_precision_keeps_within_what_its_policy_allows():
     def at(precision: str) -> Candidate:
         return tiled(
             product,
-            Schedule(
+            ProductSchedule(
                 block_m=16, block_n=64, block_k=16, num_warps=4, order="flat", precision=precision
             ),
         )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from judging import faults
 
-from kernelwright.ops.operator import Domain, Kind, Operator, TensorType
+from kernelwright.ops.operator import Domain, Operator, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs import reference
 from kernelwright.programs.build import Builder
@@ -28,7 +28,7 @@ DRAWS = {
 
 def attributes(operator: Operator) -> Iterator[dict[str, Any]]:
     """Attribute values to try: each parameter's domain in turn, the others at their first."""
-    given = [p for p in operator.params if p.kind is Kind.ATTRIBUTE and p.domain]
+    given = [p for p in operator.params if p.kind is ParameterKind.ATTRIBUTE and p.domain]
     first: dict[str, Any] = {p.name: p.domain[0] for p in given}
     if operator.name == "masked_fill":
         first["value"] = 2  # as a tensor it must have no dimensions
@@ -65,7 +65,7 @@ class Bench:
     def call(self, operator: Operator, values: dict[str, Any]) -> bool:
         """Append a call with tensors for what `values` does not give; False if refused."""
         arguments = dict(values)
-        tensors = [p for p in operator.params if p.kind is not Kind.ATTRIBUTE]
+        tensors = [p for p in operator.params if p.kind is not ParameterKind.ATTRIBUTE]
         for position, param in enumerate(tensors):
             if param.name not in arguments:
                 domain = operator.domains.get(param.name, Domain.ANY)

@@ -11,7 +11,7 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, Quality, SizeLimits
 from kernelwright.synth.sample import Sampler
 from kernelwright.teacher.movement import writer as movement
 from kernelwright.teacher.movement.rules import RULES
@@ -19,7 +19,7 @@ from kernelwright.teacher.writer import family, write
 from kernelwright.verify.static import findings
 
 SMALL = {
-    "sizes": Sizes(high=24), "bounds": Bounds(bytes=(1, 1 << 16)), "width": 2,
+    "sizes": SizeLimits(high=24), "bounds": ProgramBounds(bytes=(1, 1 << 16)), "width": 2,
     "quality": Quality(ranges=False, lint=False, avoid_benchmarks=False),
 }  # fmt: skip
 SHAPE = {operator.name for operator in operators().values() if operator.family == "shape"}
@@ -28,7 +28,7 @@ MOVES = sorted((RULES.keys() | SHAPE) - EXCLUDED.keys())
 
 def drawn(level: int, index: int, *names: str) -> Program:
     """A program of calls of these operators."""
-    made = Sampler(Recipe(operators=names, **SMALL)).draw(level, 0, index, 0).program
+    made = Sampler(DrawRecipe(operators=names, **SMALL)).draw(level, 0, index, 0).program
     assert made is not None
     return made
 

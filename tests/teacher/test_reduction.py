@@ -7,7 +7,7 @@ import pytest
 import torch
 from judging import LIMITS, faults, faults_here_and_at_other_sizes
 
-from kernelwright.ops.operator import Kind, Layout, TensorType
+from kernelwright.ops.operator import Layout, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs import reference
 from kernelwright.programs.build import Builder, default_init
@@ -36,7 +36,7 @@ def built(make: Callable[..., tuple[Ref, ...]], *given: Given) -> Program:
 
 def of(op: str, **attributes: Any) -> Callable[..., tuple[Ref, ...]]:
     """The operator between an addition before it and, where its result is a float, one after."""
-    names = [p.name for p in operators()[op].params if p.kind is not Kind.ATTRIBUTE]
+    names = [p.name for p in operators()[op].params if p.kind is not ParameterKind.ATTRIBUTE]
 
     def make(builder: Builder, *given: Ref) -> tuple[Ref, ...]:
         values = dict(zip(names, given, strict=False))
@@ -250,7 +250,7 @@ LOSSES: dict[str, tuple[str, dict[str, Any], tuple[Given, ...]]] = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_are_right(name):
     op, attributes, given = LOSSES[name]
-    names = [p.name for p in operators()[op].params if p.kind is not Kind.ATTRIBUTE]
+    names = [p.name for p in operators()[op].params if p.kind is not ParameterKind.ATTRIBUTE]
 
     def make(builder: Builder, *refs: Ref):
         return builder.call(op, **dict(zip(names, refs, strict=False)), **attributes)

@@ -10,13 +10,13 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction import contraction as tile_contraction
 from kernelwright.teacher.contraction.forms import split_k, tiled
-from kernelwright.teacher.contraction.parts import Product, Schedule
+from kernelwright.teacher.contraction.parts import Product, ProductSchedule
 from kernelwright.teacher.ways import written
 from kernelwright.teacher.window import find as window_find
 from kernelwright.teacher.window.gemm import ImplicitGemm
 from kernelwright.teacher.writer import ways
 
-SMALL = Schedule(block_m=16, block_n=16, block_k=16, num_warps=4, precision="ieee")
+SMALL = ProductSchedule(block_m=16, block_n=16, block_k=16, num_warps=4, precision="ieee")
 
 
 def batch() -> Product:

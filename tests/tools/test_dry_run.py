@@ -7,9 +7,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kernelwright.data.pairs.build import build
-from kernelwright.data.pairs.recipe import Recipe as PairsRecipe
-from kernelwright.train.recipe import Recipe as SftRecipe
-from kernelwright.train.rl.recipe import Recipe as RlRecipe
+from kernelwright.data.pairs.recipe import PairsRecipe
+from kernelwright.train.recipe import SupervisedRecipe as SftRecipe
+from kernelwright.train.rl.recipe import RlRecipe
 from tools.dry_run import JOBS, SIZES, Job, Size, figures, run, save_model
 
 TINY = Size(32, 1, 2, 1, 64, 4_200, True)

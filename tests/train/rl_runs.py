@@ -13,16 +13,16 @@ from kernelwright.core import record, strict
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END
-from kernelwright.policy.decode import Written
+from kernelwright.policy.decode import WrittenTokens
 from kernelwright.policy.embedded import fresh_model
 from kernelwright.policy.local import prompt_tokens
 from kernelwright.policy.prompt import Request, conversation
 from kernelwright.policy.tokenizer import train_tokenizer
 from kernelwright.programs.build import Builder
 from kernelwright.programs.record import program_record
-from kernelwright.train.rl.recipe import Recipe
+from kernelwright.train.rl.recipe import RlRecipe
 from kernelwright.train.rl.run import train_rl
-from kernelwright.verify.many.standing import Finding
+from kernelwright.verify.many.standing import JudgedCandidate
 
 OPS = {1: ("relu", "exp", "tanh", "abs", "neg", "sigmoid"), 2: ("exp", "tanh")}
 
@@ -107,7 +107,7 @@ def verdict(code=Code.OK, speedup=None, **facts):
 
 def by_word(reference, source):
     """Right is what says so."""
-    return Finding(verdict() if "right" in source else verdict(Code.WRONG_VALUES))
+    return JudgedCandidate(verdict() if "right" in source else verdict(Code.WRONG_VALUES))
 
 
 class FakeJudges:
@@ -145,7 +145,7 @@ class FixedWriter:
 
     def __init__(self, tokenizer, texts):
         self.rows = [
-            Written(tokenizer(text)["input_ids"], tokenizer.eos_token_id) for text in texts
+            WrittenTokens(tokenizer(text)["input_ids"], tokenizer.eos_token_id) for text in texts
         ]
 
     def refresh(self, model):
@@ -175,7 +175,7 @@ def make_recipe(policy, file, **changes):
     }  # fmt: skip
     for table, change in changes.items():
         values[table] = values.get(table, {}) | change if isinstance(change, dict) else change
-    return strict.read(Recipe, values)
+    return strict.read(RlRecipe, values)
 
 
 def run(recipe, folder, *, find=by_word, resume=False, say=lambda _: None):

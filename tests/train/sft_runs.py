@@ -11,7 +11,7 @@ pytest.importorskip("trl", reason="needs the extra train")
 from kernelwright.core import record, strict
 from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END
 from kernelwright.policy.tokenizer import train_tokenizer
-from kernelwright.train.recipe import Recipe
+from kernelwright.train.recipe import SupervisedRecipe
 from kernelwright.train.run import train_sft
 
 OPS = ("relu", "exp", "tanh", "abs", "neg", "sqrt")
@@ -92,7 +92,7 @@ def make_recipe(pairs, **changes):
     }  # fmt: skip
     for table, change in changes.items():
         values[table] = values.get(table, {}) | change if isinstance(change, dict) else change
-    return strict.read(Recipe, values)
+    return strict.read(SupervisedRecipe, values)
 
 
 def run(recipe, folder, *, resume=False, say=lambda _: None):

@@ -14,8 +14,8 @@ from kernelwright.policy.prompt import Request, request_text
 from kernelwright.programs.text import parse
 from kernelwright.train.elsewhere import kernel_reward, outcomes_of
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe
-from kernelwright.verify.many.standing import Finding, StandingJudges
+from kernelwright.verify.many.recipe import JudgeRecipe
+from kernelwright.verify.many.standing import JudgedCandidate, StandingJudges
 
 RELU = (ROOT / "tasks" / "relu.py").read_text()
 GOOD = (ROOT / "honest" / "plain.py").read_text().split("\n", 3)[3]
@@ -60,7 +60,7 @@ def found(code=Code.OK, candidate_ms=None):
     timing = {"low_ms": 1.0, "high_ms": 1.0, "num_samples": 9}
     sides = {"candidate": candidate_ms, "reference": 1.0}
     times = {name: Timing(median_ms=ms, **timing) for name, ms in sides.items()}
-    return Finding(
+    return JudgedCandidate(
         Verdict(
             accepted=code is Code.OK,
             stage=Stage.ACCEPTED if code is Code.OK else Stage.COMPARE,
@@ -81,8 +81,8 @@ def source(name):
 FINDINGS = {
     source("fast"): found(candidate_ms=0.8),
     source("wrong"): found(Code.WRONG_VALUES),
-    source("ours"): Finding(None, "the machine went down"),
-    source("unusable"): Finding(None, "no task", is_usage=True),
+    source("ours"): JudgedCandidate(None, "the machine went down"),
+    source("unusable"): JudgedCandidate(None, "no task", is_usage=True),
 }
 
 
@@ -183,7 +183,7 @@ def test_trls_trainer_learns_which_of_two_answers_is_right(learnt, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(learnt / "run" / "last", dtype="float32")
     tokenizer = AutoTokenizer.from_pretrained(learnt / "run" / "last")
     before = advantage_of_the_right_one(model, tokenizer)
-    recipe = Recipe(device="cpu", timing=False, seed=5).resolved()
+    recipe = JudgeRecipe(device="cpu", timing=False, seed=5).resolved()
     with StandingJudges(local_pools(recipe, 1)) as judges:
         trainer = GRPOTrainer(
             model=model,

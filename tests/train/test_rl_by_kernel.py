@@ -10,7 +10,7 @@ from rl_runs import make_recipe
 from kernelwright.core import record, strict
 from kernelwright.core.errors import UsageError
 from kernelwright.data.pool.answers import HEAD, SHARDS, Chosen, PoolAnswer, PoolProgram
-from kernelwright.data.pool.recipe import Recipe as PoolRecipe
+from kernelwright.data.pool.recipe import PoolRecipe
 from kernelwright.data.pool.run import make_pool
 from kernelwright.data.pool.steps import JudgedStep
 from kernelwright.ops.operator import TensorType
@@ -24,8 +24,8 @@ from kernelwright.programs.record import program_record
 from kernelwright.programs.text import to_text
 from kernelwright.teacher.whole import write_whole
 from kernelwright.train.rl.by_kernel import token_ranges, with_kernels
-from kernelwright.train.rl.credit import Credit, Part
-from kernelwright.train.rl.passes import Row, tensors
+from kernelwright.train.rl.credit import Credit, CreditPart
+from kernelwright.train.rl.passes import LearnedRow, tensors
 from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.rollout import Question, Rollout
 
@@ -131,7 +131,7 @@ def test_tokens_of_kernels_get_the_advantage_of_their_own_verdict(pool, tokenize
     credits = [Credit(0.5, 0.5, True, 1.0), Credit(-0.5, -0.5, False, 0.0)]
     unchanged, credited = with_kernels(credits, [right, wrong], tokenizer)
     assert unchanged == credits[0]
-    row = Row(
+    row = LearnedRow(
         text=Text([1, 2, 3], wrong.tokens), credit=credited, plan_length=0, group=0, old_logps=None
     )
     batch = tensors([row], alpha=1.0, pad_id=0, device="cpu")
@@ -152,8 +152,8 @@ def test_tokens_of_kernels_get_the_advantage_of_their_own_verdict(pool, tokenize
 def test_plans_of_kernels_count_by_alpha_as_plans_do(tokenizer, texts):
     """TritonRL's alpha weighs all tokens of a plan; a kernel's own credit is no exception."""
     tokens = tokenizer(texts[0])["input_ids"]
-    credit = Credit(-1.0, -1.0, False, 0.0, (Part(0, 4, 0.5),))
-    row = Row(text=Text([1], tokens), credit=credit, plan_length=2, group=0, old_logps=None)
+    credit = Credit(-1.0, -1.0, False, 0.0, (CreditPart(0, 4, 0.5),))
+    row = LearnedRow(text=Text([1], tokens), credit=credit, plan_length=2, group=0, old_logps=None)
     advantages = tensors([row], alpha=0.1, pad_id=0, device="cpu")["advantages"][0]
     assert advantages[1:6].tolist() == pytest.approx([0.05, 0.05, 0.5, 0.5, -1.0])
 

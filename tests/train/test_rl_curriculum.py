@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.errors import UsageError
-from kernelwright.train.rl.curriculum import Curriculum, Name, Promotion, State
-from kernelwright.train.rl.recipe import Curriculum as Settings
-from kernelwright.train.rl.recipe import Mix, Stage
+from kernelwright.train.rl.curriculum import Curriculum, CurriculumState, Name, Promotion
+from kernelwright.train.rl.recipe import CurriculumSettings as Settings
+from kernelwright.train.rl.recipe import CurriculumStage, Mix
 
 SIZES = {1: 40, 2: 100, 5: 30}
 STAGES = (
-    Stage(levels={"1": 1.0}),
-    Stage(levels={"1": 1.0, "2": 3.0}, max_steps=3),
-    Stage(levels={"1": 1.0, "2": 1.0, "5": 2.0}),
+    CurriculumStage(levels={"1": 1.0}),
+    CurriculumStage(levels={"1": 1.0, "2": 3.0}, max_steps=3),
+    CurriculumStage(levels={"1": 1.0, "2": 1.0, "5": 2.0}),
 )
 
 
@@ -33,7 +33,7 @@ weights = st.floats(min_value=0.01, max_value=10.0)
     seed=st.integers(0, 1000),
 )
 def test_levels_have_their_share_of_every_step(mix, number, seed):
-    curriculum = make(stages=(Stage(levels=mix),))
+    curriculum = make(stages=(CurriculumStage(levels=mix),))
     names = curriculum.draw(number, seed)
     counts, total = Counter(name.level for name in names), sum(mix.values())
     assert len(names) == number
@@ -48,7 +48,7 @@ def test_levels_have_their_share_of_every_step(mix, number, seed):
 
 
 def test_what_is_always_or_never_solved_is_drawn_less():
-    curriculum = make(stages=(Stage(levels={"1": 1.0}),), dull_weight=0.2, visits=2)
+    curriculum = make(stages=(CurriculumStage(levels={"1": 1.0}),), dull_weight=0.2, visits=2)
     for number in range(20):
         for share in (1.0, 1.0) if number < 10 else (0.0, 0.0):
             curriculum.visited(Name(1, number), share)
@@ -83,14 +83,14 @@ def test_what_is_always_solved_is_drawn_as_often_where_it_teaches_speed():
 @settings(max_examples=50)
 @given(st.sets(st.integers(0, 39), max_size=39), st.integers(0, 100))
 def test_what_is_barred_is_never_drawn(barred, seed):
-    curriculum = make(stages=(Stage(levels={"1": 1.0}),))
+    curriculum = make(stages=(CurriculumStage(levels={"1": 1.0}),))
     for number in barred:
         curriculum.bar(Name(1, number))
     assert not {name.number for name in curriculum.draw(30, seed)} & barred
 
 
 def test_a_level_that_is_barred_as_a_whole_is_told():
-    curriculum = make(stages=(Stage(levels={"5": 1.0}),))
+    curriculum = make(stages=(CurriculumStage(levels={"5": 1.0}),))
     for number in range(SIZES[5]):
         curriculum.bar(Name(5, number))
     with pytest.raises(UsageError, match="level 5"):
@@ -116,7 +116,12 @@ def test_a_stage_ends_with_its_steps_too():
 
 
 def test_a_stage_ends_with_its_minutes_too():
-    curriculum = make(stages=(Stage(levels={"1": 1.0}, max_minutes=1.0), Stage(levels={"2": 1.0})))
+    curriculum = make(
+        stages=(
+            CurriculumStage(levels={"1": 1.0}, max_minutes=1.0),
+            CurriculumStage(levels={"2": 1.0}),
+        )
+    )
     assert curriculum.stepped(59.0) is None
     assert curriculum.stepped(1.0) == Promotion(0, 1, None)
     assert curriculum.stepped(1e6) is None, "the last stage has no end"
@@ -137,7 +142,9 @@ def test_a_stage_is_passed_by_answers_in_training():
 
 
 def test_draws_without_weights_are_epochs():
-    curriculum = Curriculum(Settings(stages=(Stage(levels={"1": 1.0}),)), {1: 10}, is_even=True)
+    curriculum = Curriculum(
+        Settings(stages=(CurriculumStage(levels={"1": 1.0}),)), {1: 10}, is_even=True
+    )
     for epoch in range(1, 4):
         for step in range(5):
             curriculum.draw(2, seed=10 * epoch + step)
@@ -159,7 +166,7 @@ def test_without_stages_all_levels_are_alike():
 @pytest.mark.parametrize("levels", [{}, {"7": 1.0}, {"1": -1.0}, {"1": 0.0}])
 def test_stages_name_levels_that_there_are_programs_of(levels):
     with pytest.raises(UsageError, match="levels"):
-        make(stages=(Stage(levels=levels),))
+        make(stages=(CurriculumStage(levels=levels),))
 
 
 def test_its_state_is_plain_data():
@@ -169,6 +176,6 @@ def test_its_state_is_plain_data():
     curriculum.validated({1: 1.0})
     curriculum.stepped(1.0)
     again = make()
-    again.state = State.from_json(json.loads(json.dumps(curriculum.state.to_json())))
+    again.state = CurriculumState.from_json(json.loads(json.dumps(curriculum.state.to_json())))
     assert again.state == curriculum.state
     assert again.draw(20, 5) == curriculum.draw(20, 5)

@@ -22,9 +22,9 @@ from kernelwright.rewards.outcome import Outcome
 from kernelwright.rewards.rewards import Reward
 from kernelwright.train.rl.recipe import Audits
 from kernelwright.train.rl.run import train_rl
-from kernelwright.train.rl.watch import Watch
+from kernelwright.train.rl.watch import RewardWatch
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.standing import Finding, StandingJudges
+from kernelwright.verify.many.standing import JudgedCandidate, StandingJudges
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n"
 KERNEL = """\
@@ -134,7 +134,7 @@ def test_an_honest_kernel_earns_beside_cheats_and_passes_its_audit(answered):
 
 def test_what_an_audit_refuses_is_told_and_not_rewarded_again(relus, tmp_path):
     def refuses(reference, source):
-        return Finding(verdict(Code.WRONG_VALUES, grade="fresh"))
+        return JudgedCandidate(verdict(Code.WRONG_VALUES, grade="fresh"))
 
     def make_judges(recipe, workers, cluster, num_training):
         return FakeJudges(by_word if recipe.grade == "recycled" else refuses)
@@ -168,7 +168,7 @@ def test_the_fastest_are_audited_even_where_all_earn_the_same():
     outcomes = [Outcome.of(verdict(speedup=speed)) for speed in (1.0, 9.0, 3.0)]
     outcomes.append(Outcome.of(verdict(), modelled=5.0))
     rollouts = [rollout_of(number) for number in range(4)]
-    watch = Watch(Audits(candidates=2), FakeJudges(lambda *_: Finding(verdict())))
+    watch = RewardWatch(Audits(candidates=2), FakeJudges(lambda *_: JudgedCandidate(verdict())))
     watch.note(rollouts, outcomes, [Reward.uniform(1.0)] * 4)
     audited, refused = watch.audit(1)
     assert [line["source"] for line in audited] == ["# 1\n", "# 3\n"]

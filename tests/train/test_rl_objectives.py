@@ -23,7 +23,7 @@ from kernelwright.train.rl.credit import (
     plan_mark,
     rewards_of,
 )
-from kernelwright.train.rl.passes import Row, blank, passes_of, tensors
+from kernelwright.train.rl.passes import LearnedRow, blank, passes_of, tensors
 from kernelwright.train.rl.recipe import Loss, Objective
 from kernelwright.train.rl.run import trainer_of
 
@@ -67,7 +67,7 @@ def make_rows(credits, *, old_shift=None, plan_length=0):
         if old_shift is not None:
             old = rng.normal(-5.0, old_shift, size=answer).astype(np.float32)
         rows.append(
-            Row(
+            LearnedRow(
                 text=Text(*tokens), credit=credit, plan_length=plan_length, group=number // 3,
                 old_logps=old,
             )

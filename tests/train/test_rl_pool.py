@@ -38,13 +38,13 @@ from kernelwright.data.pool.answers import (
 from kernelwright.data.pool.card import spearman
 from kernelwright.data.pool.choosing import choose
 from kernelwright.data.pool.fastest import write_fastest
-from kernelwright.data.pool.recipe import Choice, Recipe
+from kernelwright.data.pool.recipe import Choice, PoolRecipe
 from kernelwright.data.pool.run import make_pool
 from kernelwright.policy.embedded import load_model
 from kernelwright.policy.scores import answer_logps
 from kernelwright.policy.texts import Text
 from kernelwright.programs.text import parse
-from kernelwright.train.rl.recipe import Recipe as RunRecipe
+from kernelwright.train.rl.recipe import RlRecipe as RunRecipe
 from kernelwright.train.rl.run import train_rl
 
 SETTINGS = {
@@ -59,7 +59,7 @@ def pool_recipe(policy, files, **changes):
     values["writer"]["path"] = str(policy)
     for table, change in changes.items():
         values[table] = values[table] | change
-    return strict.read(Recipe, values)
+    return strict.read(PoolRecipe, values)
 
 
 @pytest.fixture(scope="module")

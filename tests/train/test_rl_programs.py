@@ -10,7 +10,7 @@ from kernelwright.programs.record import program_record
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.synth.benchmarks import task_fingerprint
-from kernelwright.train.rl.programs import Source, opened, programs_of
+from kernelwright.train.rl.programs import ProgramSource, opened, programs_of
 
 ALL = {"validation": {"programs": 1000, "share": 0.4}}
 
@@ -71,7 +71,7 @@ def test_a_benchmark_s_programs_are_never_asked_for(tmp_path):
         if line["level"] == 2 and task_fingerprint(parse(line["text"]))[1] == 2
     )
     for line in (single, pair):
-        assert opened(Source(line["level"], line["text"], line["fingerprint"]), ()) is None
+        assert opened(ProgramSource(line["level"], line["text"], line["fingerprint"]), ()) is None
     path = tmp_path / "p.jsonl"
     path.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
     with pytest.raises(UsageError, match="held out"):

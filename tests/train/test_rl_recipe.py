@@ -7,14 +7,14 @@ from rl_runs import make_recipe
 
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.embedded import folder_of, load_model
-from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.recipe import Loss, RlRecipe
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes" / "rl").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_recipes_are_read(path):
-    recipe = Recipe.load(path)
+    recipe = RlRecipe.load(path)
     assert recipe.budget.steps or recipe.budget.epochs
     assert recipe.micro_tokens >= recipe.rollouts.max_tokens
 
@@ -25,7 +25,7 @@ def test_there_are_shipped_recipes():
 
 
 def test_a_recipe_may_begin_with_the_model_that_ships():
-    recipe = Recipe.load(SHIPPED[0].with_stem("embedded"))
+    recipe = RlRecipe.load(SHIPPED[0].with_stem("embedded"))
     model, tokenizer = load_model(folder_of(recipe.model.path), "cpu")
     assert model.config.vocab_size >= len(tokenizer)
     assert folder_of("runs/embedded/best") == Path("runs/embedded/best")

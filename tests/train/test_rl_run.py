@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code
-from kernelwright.verify.many.standing import Finding
+from kernelwright.verify.many.standing import JudgedCandidate
 
 AHEAD = {"ahead": 1}
 TWO_STAGES = [{"levels": {"1": 1.0}}, {"levels": {"1": 1.0, "2": 1.0}}]
@@ -174,7 +174,9 @@ def test_failures_of_ours_are_no_wrong_answers(policy, programs, tmp_path):
     """Answers that say wrong cannot be judged: nothing is left to compare the right ones with."""
 
     def find(reference, source):
-        return by_word(reference, source) if "right" in source else Finding(None, "guest lost")
+        return (
+            by_word(reference, source) if "right" in source else JudgedCandidate(None, "guest lost")
+        )
 
     recipe = make_recipe(policy, programs, budget={"steps": 1})
     run(recipe, tmp_path / "run", find=find)
@@ -190,7 +192,7 @@ def test_a_run_whose_judges_all_fail_ends(policy, programs, tmp_path):
         run(
             make_recipe(policy, programs),
             tmp_path / "run",
-            find=lambda *_: Finding(None, "guest lost"),
+            find=lambda *_: JudgedCandidate(None, "guest lost"),
         )
 
 
@@ -200,7 +202,7 @@ def test_programs_that_cannot_be_judged_by_are_not_drawn_again(policy, programs,
     def find(reference, source):
         asked.append(reference)
         if "torch.exp(" in reference:
-            return Finding(None, "not finite", is_usage=True)
+            return JudgedCandidate(None, "not finite", is_usage=True)
         return by_word(reference, source)
 
     recipe = make_recipe(
@@ -224,7 +226,7 @@ def test_stages_follow_held_out_programs(policy, programs, tmp_path):
         },
         validation={"every_steps": 2},
     )
-    run(recipe, tmp_path / "run", find=lambda *_: Finding(verdict()))
+    run(recipe, tmp_path / "run", find=lambda *_: JudgedCandidate(verdict()))
     (line,) = records(tmp_path / "run", "promotion")
     assert (line["step"], line["from"], line["to"]) == (0, 0, 1)
     assert line["pass@1"] >= 0.75
@@ -234,8 +236,8 @@ def test_stages_follow_held_out_programs(policy, programs, tmp_path):
 def test_speed_is_recorded_and_rewarded(policy, programs, tmp_path):
     def find(reference, source):
         if "right" not in source:
-            return Finding(verdict(Code.WRONG_VALUES))
-        return Finding(verdict(speedup=4.0, library_share=0.25))
+            return JudgedCandidate(verdict(Code.WRONG_VALUES))
+        return JudgedCandidate(verdict(speedup=4.0, library_share=0.25))
 
     recipe = make_recipe(
         policy, programs, budget={"steps": 1}, objective={"loss": "drpo", "reward": "log_speed"}

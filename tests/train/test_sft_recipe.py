@@ -6,14 +6,14 @@ import pytest
 from sft_runs import make_recipe
 
 from kernelwright.core.errors import UsageError
-from kernelwright.train.recipe import Recipe, changed
+from kernelwright.train.recipe import SupervisedRecipe, changed
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes" / "sft").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_recipes_are_read(path):
-    recipe = Recipe.load(path)
+    recipe = SupervisedRecipe.load(path)
     processes = 8 if "multi" in path.stem else 1
     rows, passes = recipe.rows(processes)
     tokens = rows * passes * processes * recipe.data.max_tokens
@@ -22,10 +22,13 @@ def test_shipped_recipes_are_read(path):
 
 def test_settings_may_be_changed_when_a_recipe_is_read():
     path = next(path for path in SHIPPED if path.stem == "smoke")
-    recipe, other = Recipe.load(path), Recipe.load(path, ["data.plans=false", "budget.steps=7"])
+    recipe, other = (
+        SupervisedRecipe.load(path),
+        SupervisedRecipe.load(path, ["data.plans=false", "budget.steps=7"]),
+    )
     assert changed(recipe.to_json(), other.to_json()) == ["budget.steps", "data.plans"]
     with pytest.raises(UsageError, match=r"smoke\.toml.*data\.plan'"):
-        Recipe.load(path, ["data.plan=false"])
+        SupervisedRecipe.load(path, ["data.plan=false"])
 
 
 def test_there_are_shipped_recipes():

@@ -10,7 +10,7 @@ from sft_runs import make_rows, make_tokenizer, write_rows
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.tokenizer import ASSISTANT, END, USER
-from kernelwright.train.pairs import Pair, parts_of
+from kernelwright.train.pairs import TrainingPair, parts_of
 from kernelwright.train.tokens import PairTokenizer, marked_template, token_dataset
 
 TOKENIZER = make_tokenizer()
@@ -26,7 +26,9 @@ def pair(*contents):
     messages = [
         {"role": role, "content": content} for role, content in zip(roles, contents, strict=False)
     ]
-    return Pair(prompt=messages[:-1], completion=messages[-1:], level=1, source="x", split="train")
+    return TrainingPair(
+        prompt=messages[:-1], completion=messages[-1:], level=1, source="x", split="train"
+    )
 
 
 def parts(ids, trained):

@@ -11,7 +11,7 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.verify import testing
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.tasks.load import load_task
 
 TASK, GOOD = ROOT / "tasks" / "relu.py", ROOT / "honest" / "plain.py"
@@ -31,7 +31,7 @@ def test_library_calls_may_stay_where_no_mode_is_named():
     arguments = ROOT / "tasks" / "linear_model.py", ROOT / "honest" / "hybrid_library_call.py"
     assert kernelwright.verify(*arguments, device="cpu").accepted
     assert testing.assert_kernel(*arguments, device="cpu").mode == "hybrid"
-    assert Recipe().mode == Judge("cpu").rules.mode == "hybrid"
+    assert JudgeRecipe().mode == Judge("cpu").rules.mode == "hybrid"
 
 
 def test_verify_can_be_called_before_and_after_its_modules_are_imported():

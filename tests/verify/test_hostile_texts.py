@@ -116,7 +116,7 @@ def test_a_rule_that_runs_out_of_stack_or_memory_gives_a_verdict(error, monkeypa
     def fails(*_):
         raise error
 
-    monkeypatch.setattr(rule_source.Source, "dotted", fails)
+    monkeypatch.setattr(rule_source.CandidateSource, "dotted", fails)
     (found,) = findings(f"{HEAD}return x.y\n", "pure", "fused_operator")
     assert found.code is Code.SYNTAX_ERROR
 

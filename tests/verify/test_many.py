@@ -16,14 +16,14 @@ from kernelwright.sandbox.workers.local import LocalExecutor
 from kernelwright.verify.many import worker as many_worker
 from kernelwright.verify.many.jobs import Job, read_jobs
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run import TOGETHER, judge_many, with_times
 from kernelwright.verify.many.worker import ClockWorker, JudgeWorker
 from kernelwright.verify.recycled import Recycled
 
 RELU = (ROOT / "tasks" / "relu.py").read_text()
 GOOD = (ROOT / "honest" / "plain.py").read_text()
-RECIPE = Recipe(device="cpu", seed=5, timing=False)
+RECIPE = JudgeRecipe(device="cpu", seed=5, timing=False)
 
 
 def verdict(code=Code.OK, **facts):
@@ -140,7 +140,7 @@ def test_a_torn_last_line_is_cut_and_its_job_judged_again(tmp_path):
 def test_a_changed_recipe_is_refused_and_named(tmp_path, field, value):
     judge_many([job("a")], RECIPE, tmp_path, Fake())
     before = (tmp_path / "records.jsonl").read_bytes()
-    changed = Recipe(**{**RECIPE.to_json(), field: value})
+    changed = JudgeRecipe(**{**RECIPE.to_json(), field: value})
     with pytest.raises(UsageError, match=field):
         judge_many([job("a"), job("b", "new")], changed, tmp_path, Fake())
     assert (tmp_path / "records.jsonl").read_bytes() == before
@@ -371,7 +371,7 @@ def test_real_candidates_on_real_workers(tmp_path, grade):
     sources = {"good": GOOD, "wrong": wrong, "again": GOOD, "none": "def fused_operator(x): pass"}
     jobs = [job(name, source, RELU) for name, source in sources.items()]
     jobs.append(job("broken", GOOD, RELU.replace("torch.relu", "torch.rely")))
-    recipe = Recipe(device="cpu", grade=grade, budget_s=5.0).resolved()
+    recipe = JudgeRecipe(device="cpu", grade=grade, budget_s=5.0).resolved()
     pools = local_pools(recipe, 2)
     assert isinstance(pools.judges, LocalExecutor)
     summary = judge_many(jobs, recipe, tmp_path, pools.judges, pools.clock)
@@ -393,7 +393,7 @@ def test_a_judge_that_breaks_is_replaced_in_its_worker(monkeypatch):
 
 def test_unknown_options_are_refused_before_anything_is_judged():
     with pytest.raises(UsageError, match="no such precision"):
-        Recipe(device="cpu", precision="loose").resolved()
+        JudgeRecipe(device="cpu", precision="loose").resolved()
 
 
 # -- reading jobs

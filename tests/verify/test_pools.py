@@ -4,7 +4,7 @@ import pytest
 
 from kernelwright.verify.many import pools
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_card_that_trains_has_no_clock_owner_where_there_are_others(
 
     monkeypatch.setattr(pools, "LocalExecutor", Executor)
     monkeypatch.setattr(pools, "gpus", lambda: cards)
-    recipe = Recipe(device="cuda", seed=5, timing=True, grade="recycled")
+    recipe = JudgeRecipe(device="cuda", seed=5, timing=True, grade="recycled")
     found = local_pools(recipe, 4, num_training=num_training)
     assert found.is_clock_apart == (clocks != cards)
     assert made[pools.CLOCKS] == (len(clocks), clocks)

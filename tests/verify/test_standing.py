@@ -12,7 +12,7 @@ from kernelwright.core.verdict import Code, Timing
 from kernelwright.sandbox.workers.executor import Done
 from kernelwright.verify.many import standing
 from kernelwright.verify.many.pools import Pools, local_pools
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.standing import StandingJudges
 
 WAIT_S = 60.0
@@ -281,7 +281,7 @@ def test_candidates_are_judged_for_real():
         (ROOT / "honest" / "plain.py").read_text(),
         "def fused_operator(x):\n    return [x]\n",
     ]
-    pools = local_pools(Recipe(device="cpu", seed=5, timing=False, grade="recycled"), 1)
+    pools = local_pools(JudgeRecipe(device="cpu", seed=5, timing=False, grade="recycled"), 1)
     with StandingJudges(pools) as judges:
         good, bad = results(judges.judge(task, sources))
         assert good.verdict.accepted, good.verdict

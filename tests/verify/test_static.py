@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corpus import entries
 from kernelwright.core.verdict import Code
-from kernelwright.verify.rules import RULES, Severity
+from kernelwright.verify.rules import RULES, RuleSeverity
 from kernelwright.verify.rules.outside import lent_by
 from kernelwright.verify.rules.table import table
 from kernelwright.verify.static import findings
@@ -341,9 +341,9 @@ def test_a_function_inside_torch_compile_is_refused_in_pure_mode_alone():
 
 
 def test_every_rule_has_a_case():
-    ids = {s: {rule.id for rule in RULES if rule.severity is s} for s in Severity}
-    assert ids[Severity.REFUSE] == REFUSED.keys() == LOOK_ALIKES.keys() - HINTED.keys()
-    assert ids[Severity.HINT] == HINTED.keys() == LOOK_ALIKES.keys() - REFUSED.keys()
+    ids = {s: {rule.id for rule in RULES if rule.severity is s} for s in RuleSeverity}
+    assert ids[RuleSeverity.REFUSE] == REFUSED.keys() == LOOK_ALIKES.keys() - HINTED.keys()
+    assert ids[RuleSeverity.HINT] == HINTED.keys() == LOOK_ALIKES.keys() - REFUSED.keys()
 
 
 LOOK_ALIKES = {

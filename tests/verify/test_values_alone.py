@@ -8,7 +8,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Checks, Code
 from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.tasks.load import load_task
 
 HONEST = (ROOT / "honest" / "plain.py").read_text()
@@ -62,7 +62,7 @@ def test_values_alone_are_no_evidence():
 
 
 def test_a_recipe_carries_what_may_refuse():
-    recipe = Recipe(device="cpu", grade="recycled", checks="values").resolved()
+    recipe = JudgeRecipe(device="cpu", grade="recycled", checks="values").resolved()
     with recipe.judge() as judge:
         assert judge.rules.checks is Checks.VALUES
-    assert Recipe(**recipe.to_json()) == recipe
+    assert JudgeRecipe(**recipe.to_json()) == recipe

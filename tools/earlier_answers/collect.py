@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from kernelwright.bench.problems import OPERATORS, Problem, Selection, problems_of
+from kernelwright.bench.problems import OPERATORS, Problem, ProblemSelection, problems_of
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
@@ -63,7 +63,7 @@ def collected(modules: Iterable[Path], seed: int) -> Iterator[Record]:
 def _by_level() -> dict[str, list[Problem]]:
     """The programs of synthetic-v1 by level, scaled down, the smallest first."""
     levels: dict[str, list[Problem]] = {}
-    for problem in problems_of([], Selection()):
+    for problem in problems_of([], ProblemSelection()):
         small = scaled_down(problem.program, MAX_ELEMENTS, max_flops=MAX_FLOPS)
         problem = replace(problem, program=small, text=to_text(small))
         levels.setdefault(problem.level, []).append(problem)

@@ -13,9 +13,9 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelwright.compile.backend import Compiler
-from kernelwright.compile.settings import Settings
+from kernelwright.compile.settings import BackendSettings
 from kernelwright.core.record import Record, environment
-from kernelwright.search.contest.side_by_side import Called
+from kernelwright.search.contest.side_by_side import CalledContender
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.turns import OURS, compared, take_turns
 from tools.measure_backend.models import MODELS, Made
@@ -32,7 +32,9 @@ Call = Callable[..., Any]
 def main(name: str, dtype: str, phase: str, library: str, budget_s: str) -> None:
     """Print the record of one phase as a line of JSON."""
     search = "off" if phase == "time" else "now"
-    settings = Settings.of({"library": library, "budget_s": float(budget_s), "search": search})
+    settings = BackendSettings.of(
+        {"library": library, "budget_s": float(budget_s), "search": search}
+    )
     model = next(each for each in MODELS if each.name == name)
     torch.manual_seed(0)
     module, args, kwargs = model.make()
@@ -173,7 +175,7 @@ def _error(one: Any, other: Any) -> float:
 def _turns(sides: Mapping[str, Call], inputs: list[Any]) -> Record:
     """Times of both sides in turn, and the speed-up over torch.compile with its interval."""
     with gpu_lock():
-        called = {name: Called(side) for name, side in sides.items()}
+        called = {name: CalledContender(side) for name, side in sides.items()}
         samples = take_turns(called, lambda _: inputs, seed=0, rounds=ROUNDS)
     medians = {name: median(times) for name, times in samples.items()}
     return {

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from kernelwright.compile.backend import Compiler
-from kernelwright.compile.settings import Settings
+from kernelwright.compile.settings import BackendSettings
 from kernelwright.core.record import Record, environment
 
 NUM_CALLS, NUM_THREADS, WIDTH, MOST_ROWS = 10_000, 4, 256, 300
@@ -85,7 +85,7 @@ def _stream(device: torch.device) -> Iterator[None]:
 
 def main(library: str, budget_s: str) -> None:
     """Print the record of a soak on the GPU as a line of JSON."""
-    settings = Settings.of(
+    settings = BackendSettings.of(
         {"library": library, "budget_s": float(budget_s), "search": "background"}
     )
     facts: Record = {"record": "backend_model", "model": "block", "dtype": "float32"}

@@ -14,6 +14,7 @@ from pathlib import Path
 from kernelwright.bench.problems import Problem
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.policy.answer import Answer
 from kernelwright.policy.policy import Interrupted, Policy, Sampling
@@ -24,8 +25,6 @@ UNANSWERED = "unanswered"
 ROWS = 4096
 """Answers asked for at once: what decoding in batches needs to be fast, and what is lost at most
 when a run is killed."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelwright.bench.suite import Case
+from kernelwright.bench.suite import SuiteCase
 from kernelwright.core.errors import UsageError
 from kernelwright.core.levels import in_bfloat16, level_number
 from kernelwright.core.plan import lines_of
@@ -30,7 +30,7 @@ def get_inputs():
 _REMEDY = "leave the task out: name the others with --only"
 
 
-def cast_tasks(tasks: Sequence[Case], folder: Path) -> list[Case]:
+def cast_tasks(tasks: Sequence[SuiteCase], folder: Path) -> list[SuiteCase]:
     """The tasks with their files cast to bfloat16, at levels of their own, such as "L2-bf16".
 
     Args:

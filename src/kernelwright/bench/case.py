@@ -10,7 +10,7 @@ something there; one that wants it `alone` waits until nobody else has any.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure, found_of
 from kernelwright.core import record
 from kernelwright.core.delivered import COMPILED, COMPILED_KERNELS, ORIGINAL, OURS
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
 from kernelwright.policy.names import TEACHER
@@ -38,8 +39,6 @@ from kernelwright.verify.tasks.task import ModuleTask
 
 SEARCH_SHARE = 0.55
 """The share of a case's time after which its search ends. torch.compile and times take the rest."""
-
-Say = Callable[[str], None]
 
 
 def run_case(job: Record) -> Record:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelwright.bench.suite import KERNEL, SLOWER, Case
+from kernelwright.bench.suite import KERNEL, SLOWER, SuiteCase
 from kernelwright.core.errors import UsageError
 from kernelwright.core.levels import level_number
 from kernelwright.core.record import Record
@@ -24,7 +24,9 @@ Place = tuple[int, int]
 """Level and number of a task."""
 
 
-def find_tasks(root: Path, levels: Collection[int], only: Collection[Place] = ()) -> list[Case]:
+def find_tasks(
+    root: Path, levels: Collection[int], only: Collection[Place] = ()
+) -> list[SuiteCase]:
     """The tasks of some levels (files levelN/NUMBER_NAME.py), by level and number.
 
     Args:
@@ -51,17 +53,17 @@ def find_tasks(root: Path, levels: Collection[int], only: Collection[Place] = ()
     return found
 
 
-def _tasks_in(folder: Path, level: int) -> Iterator[Case]:
+def _tasks_in(folder: Path, level: int) -> Iterator[SuiteCase]:
     for path in folder.glob("*.py"):
         if match := re.match(r"(\d+)_", path.name):
-            yield Case(level=f"L{level}", id=int(match[1]), name=path.stem, spec=str(path))
+            yield SuiteCase(level=f"L{level}", id=int(match[1]), name=path.stem, spec=str(path))
 
 
-def place(case: Case) -> Place:
+def place(case: SuiteCase) -> Place:
     return level_number(case.level), case.id
 
 
-def with_samples(tasks: Sequence[Case], folder: Path) -> list[Case]:
+def with_samples(tasks: Sequence[SuiteCase], folder: Path) -> list[SuiteCase]:
     """A case for every candidate in a folder, all samples of a task together.
 
     A task without one has a case all the same, whose file is missing: it is not answered.
@@ -91,7 +93,7 @@ def with_samples(tasks: Sequence[Case], folder: Path) -> list[Case]:
 
 
 def write_kernels(
-    tasks: Sequence[Case], lines: Sequence[Record], work: Path, out: Path
+    tasks: Sequence[SuiteCase], lines: Sequence[Record], work: Path, out: Path
 ) -> list[Path]:
     """Copy every accepted `ModelNew`, kept or not, to where KernelBench looks for it."""
     is_kept = {
@@ -113,6 +115,6 @@ def write_kernels(
     return written
 
 
-def kernel_file(case: Case) -> str:
+def kernel_file(case: SuiteCase) -> str:
     level, number = place(case)
     return f"level_{level}_problem_{number}_sample_{case.sample}_kernel.py"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.operator import REQUIRED, Domain, Kind, Operator, Param, TensorType
+from kernelwright.ops.operator import REQUIRED, Domain, Operator, Param, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
 from kernelwright.programs.draws.initial import choose_inits
@@ -87,15 +87,15 @@ class _Drawing:
         """A parameter's value; REQUIRED leaves it at its default."""
         rng = self.rng
         match param.kind:
-            case Kind.ATTRIBUTE:
+            case ParameterKind.ATTRIBUTE:
                 return self._attribute(param)
-            case Kind.OPTIONAL_TENSOR if rng.random() < 0.5:
+            case ParameterKind.OPTIONAL_TENSOR if rng.random() < 0.5:
                 return REQUIRED
-            case Kind.TENSOR_OR_SCALAR if rng.random() < 0.3:
+            case ParameterKind.TENSOR_OR_SCALAR if rng.random() < 0.3:
                 return rng.choice((0.5, 2.0, 3.0))
-            case Kind.TENSORS:
+            case ParameterKind.TENSORS:
                 return (self._tensor(param), self._tensor(param))
-            case Kind.OPTIONAL_TENSORS:
+            case ParameterKind.OPTIONAL_TENSORS:
                 return (self._tensor(param),)
         return self._tensor(param)
 

@@ -50,7 +50,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
+class ProblemSelection:
     """Which programs of a file are taken."""
 
     levels: Collection[str] = ()
@@ -61,7 +61,7 @@ class Selection:
 
 
 def problems_of(
-    files: Sequence[Path], wanted: Selection, sets: Sequence[str] = (V1,)
+    files: Sequence[Path], wanted: ProblemSelection, sets: Sequence[str] = (V1,)
 ) -> list[Problem]:
     """The programs wanted of some files; of frozen sets where no file is given.
 
@@ -85,14 +85,14 @@ def problems_of(
 
 
 def _of_suite(
-    suite: str, lines: Iterable[Record], file: str | None, wanted: Selection
+    suite: str, lines: Iterable[Record], file: str | None, wanted: ProblemSelection
 ) -> list[Problem]:
     """Distinct programs in the order of the lines; parsed only where they are taken."""
-    by_level: dict[str, dict[str, _Place]] = defaultdict(dict)
+    by_level: dict[str, dict[str, _ProblemPlace]] = defaultdict(dict)
     for line, values in enumerate(lines, 1):
         if (text := _text(values)) is not None:
             level = by_level[level_of(values)]
-            level.setdefault(text, _Place(len(level) + 1, line))
+            level.setdefault(text, _ProblemPlace(len(level) + 1, line))
     found = []
     for name, level in by_level.items():
         if not wanted.levels or name in wanted.levels:
@@ -107,7 +107,7 @@ def _of_suite(
     return found
 
 
-class _Place(NamedTuple):
+class _ProblemPlace(NamedTuple):
     id: int
     line: int
 

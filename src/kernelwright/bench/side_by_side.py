@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from kernelwright.search.contest.side_by_side import COMPILE_MODES, Called, Timed
+from kernelwright.search.contest.side_by_side import COMPILE_MODES, CalledContender, TimedContender
 from kernelwright.search.contest.side_by_side import side_by_side as time_contenders
 from kernelwright.search.module.importing import import_file
 from kernelwright.timing.turns import OURS
@@ -13,7 +13,7 @@ from kernelwright.verify.tasks.task import ModuleTask
 
 def side_by_side(
     task: ModuleTask, optimized: Path | None, *, precision: str, max_autotune: bool = False
-) -> Timed:
+) -> TimedContender:
     """Times of the contenders on the task's inputs, L2 cold.
 
     Args:
@@ -26,14 +26,14 @@ def side_by_side(
     assert isinstance(eager, torch.nn.Module)
     modes = [name for name in COMPILE_MODES if max_autotune or name != "max_autotune"]
     contenders = {
-        "eager": Called(eager),
+        "eager": CalledContender(eager),
         **{
-            name: Called(torch.compile(task.reference(device), mode=COMPILE_MODES[name]))
+            name: CalledContender(torch.compile(task.reference(device), mode=COMPILE_MODES[name]))
             for name in modes
         },
     }
     if optimized is not None:
-        contenders[OURS] = Called(_model_new(task, optimized, eager, device))
+        contenders[OURS] = CalledContender(_model_new(task, optimized, eager, device))
     return time_contenders(
         contenders,
         lambda seed: task.draw(seed, device),

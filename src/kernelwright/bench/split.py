@@ -62,7 +62,7 @@ class _Trusting(Judge):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SplitRow:
     """What became of one program."""
 
     calls: int
@@ -90,12 +90,12 @@ def split(program: Program) -> Variant:
     return plain
 
 
-def row(variant: Variant) -> Row:
+def row(variant: Variant) -> SplitRow:
     """What became of a program."""
     parts = sorted((variant.tuned[i] for i in variant.chosen), key=lambda t: min(t.fragment.calls))
     held = frozenset().union(*(part.fragment.calls for part in parts))
     computing = [i for i, call in enumerate(variant.program.calls) if call.op not in RELABELLING]
-    return Row(
+    return SplitRow(
         calls=len(variant.original.calls),
         views=len(variant.program.calls) - len(computing),
         families=tuple(part.family for part in parts),
@@ -104,7 +104,7 @@ def row(variant: Variant) -> Row:
     )
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[SplitRow]) -> str:
     """The rows as Markdown."""
     covered = sum(not row.left for row in rows)
     kernels = [row.kernels for row in rows]
@@ -122,7 +122,7 @@ def page(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(number: int, row: Row) -> str:
+def _line(number: int, row: SplitRow) -> str:
     left, families = ", ".join(row.left) or "none", ", ".join(row.families)
     counts = f"{row.calls} | {row.views} | {len(row.families)} | {row.kernels}"
     return f"| {number} | {counts} | {left} | {families} |"

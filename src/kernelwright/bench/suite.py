@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from kernelwright.bench.worker import Worker
+from kernelwright.bench.worker import BenchWorker
 from kernelwright.core import record
 from kernelwright.core.delivered import BETTER, COMPILE, EAGER, Ratio, delivered_timing, over
 from kernelwright.core.errors import InfraError, UsageError
@@ -38,7 +38,7 @@ Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Case:
+class SuiteCase:
     level: str
     id: int
     """Number within its level."""
@@ -61,16 +61,16 @@ class Case:
         return Path(self.level, name)
 
 
-def module_cases(specs: Sequence[str]) -> list[Case]:
+def module_cases(specs: Sequence[str]) -> list[SuiteCase]:
     """Factories as cases, numbered from 1."""
     return [
-        Case(level="real", id=i, name=spec.rpartition(":")[2], spec=spec)
+        SuiteCase(level="real", id=i, name=spec.rpartition(":")[2], spec=spec)
         for i, spec in enumerate(specs, 1)
     ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class SuiteRun:
     """How a suite is run."""
 
     suite: str
@@ -112,7 +112,7 @@ class Run:
         return head | {"dtype": self.dtype}
 
 
-def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> None:
+def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], None]) -> None:
     """Run the cases without a record, or with one that ends in `RETRIED`, and append one each.
 
     Their order is mixed: a run that is cut short is a fair sample, and large tasks, which often lie
@@ -123,20 +123,20 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
         UsageError: the folder holds a run that was begun otherwise.
     """
     ends = _ends(run)
-    beside, alone = SimpleQueue[Case](), SimpleQueue[Case]()
+    beside, alone = SimpleQueue[SuiteCase](), SimpleQueue[SuiteCase]()
     for case in sorted(todo, key=lambda case: derive(0, *case.key)):
         end = ends.get(case.key)
         if end is None or end in RETRIED:
             (alone if end == MEMORY and run.is_shared else beside).put(case)
 
-    def kept_back_s(queue: SimpleQueue[Case]) -> float:
+    def kept_back_s(queue: SimpleQueue[SuiteCase]) -> float:
         return 0.0 if queue is alone else ALONE_S * alone.qsize() / len(run.gpus)
 
-    def serve(number: int, queue: SimpleQueue[Case]) -> None:
+    def serve(number: int, queue: SimpleQueue[SuiteCase]) -> None:
         is_alone = queue is alone
         gpu = run.gpus[number % len(run.gpus)]
         log = run.work / f"worker-{number}.log"
-        with Worker(WORKER, log, gpu, jobs=run.jobs) as worker:
+        with BenchWorker(WORKER, log, gpu, jobs=run.jobs) as worker:
             while time.monotonic() < run.deadline_s - kept_back_s(queue):
                 try:
                     case = queue.get_nowait()
@@ -154,7 +154,7 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
             list(pool.map(partial(serve, queue=queue), range(jobs)))
 
 
-def _ends(run: Run) -> dict[Key, str]:
+def _ends(run: SuiteRun) -> dict[Key, str]:
     """How cases ended that have a record, last; begins the records where there are none."""
     record.cut_torn_line(run.records)
     lines = list(record.read(run.records)) if run.records.exists() else []
@@ -167,13 +167,15 @@ def _ends(run: Run) -> dict[Key, str]:
         raise UsageError(
             f"this run was begun with another {changed[0]}: {begun.get(changed[0])}",
             file=str(run.records),
-            remedy="resume it as it was begun, or give another folder",
+            remedy="resume it was begun, or give another folder",
         )
     cases = [line for line in lines if line["record"] == "benchmark_case"]
     return {(line["level"], line["id"], line["sample"]): line["code"] for line in cases}
 
 
-def _found(run: Run, case: Case, worker: Worker, gpu: str, *, is_alone: bool) -> Record:
+def _found(
+    run: SuiteRun, case: SuiteCase, worker: BenchWorker, gpu: str, *, is_alone: bool
+) -> Record:
     job: Record = {
         "spec": case.spec,
         "candidate": case.candidate,
@@ -190,14 +192,14 @@ def _found(run: Run, case: Case, worker: Worker, gpu: str, *, is_alone: bool) ->
         return failure("infra", str(error))
 
 
-def _room(run: Run, gpu: str) -> Path:
+def _room(run: SuiteRun, gpu: str) -> Path:
     """Folder where the processes of a GPU agree on its memory."""
     room = run.work / f"gpu-{gpu}"
     room.mkdir(exist_ok=True)
     return room
 
 
-def _line(run: Run, case: Case) -> Record:
+def _line(run: SuiteRun, case: SuiteCase) -> Record:
     return {
         "record": "benchmark_case",
         "suite": run.suite,

@@ -5,7 +5,7 @@ under `judged/`, gone on with too, and `records.jsonl`: a case an answer, writte
 """
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from kernelwright.bench.problems import Problem
 from kernelwright.bench.suite import RECORDS, failure, found_of
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
@@ -25,30 +26,29 @@ from kernelwright.sandbox.workers.executor import Executor
 from kernelwright.verify.many.audit import audit_many
 from kernelwright.verify.many.jobs import Job
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run import judge_many
 from kernelwright.verify.many.run_folder import RunFolder
 
 ANSWERS, JUDGED = "answers.jsonl", "judged"
 
-Say = Callable[[str], None]
 Answers = Mapping[str, Sequence[Record]]
 """Problem's name -> what was answered, at most as often as was asked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class PolicyPlan:
     """What is run."""
 
     asking: Asking
-    recipe: Recipe
+    recipe: JudgeRecipe
     """Resolved."""
     out: Path
     workers: int | None = None
     """Judges at once; None: one a core."""
 
 
-def examine(plan: Plan, problems: Sequence[Problem], say: Say) -> Record:
+def examine(plan: PolicyPlan, problems: Sequence[Problem], say: Say) -> Record:
     """Ask, judge, and write the cases; resumes what is in the folder.
 
     Returns:
@@ -73,7 +73,7 @@ def examine(plan: Plan, problems: Sequence[Problem], say: Say) -> Record:
         write_cases(plan.out / RECORDS, head | {"options": options, "left": left}, cases)
 
 
-def _judge(plan: Plan, jobs: Sequence[Job], say: Say) -> Record:
+def _judge(plan: PolicyPlan, jobs: Sequence[Job], say: Say) -> Record:
     judged = plan.out / JUDGED
     pools = local_pools(plan.recipe, plan.workers)
     summary = judge_many(jobs, plan.recipe, judged, pools.judges, pools.clock, say)
@@ -89,7 +89,7 @@ def _leave_the_gpu() -> None:
     torch.cuda.empty_cache()
 
 
-def _judges(workers: int | None, recipe: Recipe) -> Executor:
+def _judges(workers: int | None, recipe: JudgeRecipe) -> Executor:
     return local_pools(recipe, workers).judges
 
 
@@ -106,7 +106,7 @@ def jobs_of(problems: Sequence[Problem], answers: Answers) -> Iterator[Job]:
                 )
 
 
-def verdicts_in(folder: Path, recipe: Recipe) -> dict[str, tuple[str, Verdict]]:
+def verdicts_in(folder: Path, recipe: JudgeRecipe) -> dict[str, tuple[str, Verdict]]:
     """Job's id -> digest of what was judged, and the verdict on it."""
     return {
         name: (line["content"], Verdict.from_json(dict(line["verdict"])))

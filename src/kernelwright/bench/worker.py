@@ -16,7 +16,7 @@ LOG_TAIL = 2_000
 """Characters of a dead worker's output that go into the error."""
 
 
-class Worker:
+class BenchWorker:
     """`python -m MODULE`, which serves jobs (`bench.serving`). Use as a context manager; the
     process starts with the first job.
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from kernelwright.core.errors import InfraError
 from kernelwright.ops.forms.registry import EXCLUDED
-from kernelwright.ops.operator import Kind, TensorType
+from kernelwright.ops.operator import ParameterKind, TensorType
 from kernelwright.ops.registry import FAMILIES, operators
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.build import Builder, map_refs
 from kernelwright.programs.program import Program, Ref
-from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, Quality, SizeLimits
 from kernelwright.synth.sample import Sampler
 from kernelwright.teacher.ways import written
 from kernelwright.teacher.writer import family, ways
@@ -55,7 +55,7 @@ _TYPICAL: tuple[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]], ...] = 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WrittenRow:
     """What became of one operator's calls."""
 
     op: str
@@ -69,21 +69,21 @@ class Row:
     """Calls alone that have no form."""
 
 
-def rows() -> dict[str, list[Row]]:
+def rows() -> dict[str, list[WrittenRow]]:
     """Operator family -> what became of its operators."""
-    found: dict[str, list[Row]] = {name: [] for name in FAMILIES}
+    found: dict[str, list[WrittenRow]] = {name: [] for name in FAMILIES}
     for name, operator in operators().items():
         if name not in EXCLUDED:
             found[operator.family].append(row(name))
     return {name: made for name, made in found.items() if made}
 
 
-def row(op: str) -> Row:
+def row(op: str) -> WrittenRow:
     """Draw calls of an operator and see which have a form."""
     everything = Quality(ranges=False, lint=False, avoid_benchmarks=False)
-    small = Recipe(
-        operators=(op,), sizes=Sizes(high=64), bounds=Bounds(bytes=(1, 1 << 24)), width=2,
-        quality=everything,
+    small = DrawRecipe(
+        operators=(op,), sizes=SizeLimits(high=64), bounds=ProgramBounds(bytes=(1, 1 << 24)),
+        width=2, quality=everything,
     )  # fmt: skip
     sampler = Sampler(small)
     drawn = [sampler.draw(1, 0, index, 0).program for index in range(CALLS)]
@@ -92,7 +92,7 @@ def row(op: str) -> Row:
         raise InfraError(f"{CALLS - len(programs)} calls of {op} could not be drawn")
     families = [family(program) for program in programs]
     kinds = Counter(name for name in families if name is not None)
-    return Row(
+    return WrittenRow(
         op=op,
         kinds=tuple(name for name, _ in kinds.most_common()),
         alone=kinds.total(),
@@ -161,7 +161,7 @@ def schedules() -> Iterator[Schedules]:
     """The schedules of a typical call of each family of kernels."""
     for op, shapes, attributes in _TYPICAL:
         b = Builder()
-        tensors = [p.name for p in operators()[op].params if p.kind is Kind.TENSOR]
+        tensors = [p.name for p in operators()[op].params if p.kind is ParameterKind.TENSOR]
         given = {n: b.input(TensorType(s)) for n, s in zip(tensors, shapes, strict=True)}
         program = b.program(b.call(op, **given, **attributes))
         listed = ways(program)
@@ -177,7 +177,7 @@ def schedules() -> Iterator[Schedules]:
         )
 
 
-def page(found: dict[str, list[Row]]) -> str:
+def page(found: dict[str, list[WrittenRow]]) -> str:
     """The rows and the numbers of schedules as Markdown."""
     everything = [row for made in found.values() for row in made]
     full = sum(row.alone == CALLS for row in everything)
@@ -196,7 +196,7 @@ def page(found: dict[str, list[Row]]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _line(row: Row) -> str:
+def _line(row: WrittenRow) -> str:
     kinds = ", ".join(row.kinds) or "none"
     return f"| {row.op} | {kinds} | {row.alone} | {row.after} | {row.before} |"
 

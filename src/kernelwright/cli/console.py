@@ -5,21 +5,19 @@ import io
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console
 
-from kernelwright.core.progress import Progress
+from kernelwright.core.progress import Progress, Say
 from kernelwright.core.text import printable
 from kernelwright.search.telling.display import displayed
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-Say = Callable[[str], None]
-"""The callback of a long job that reports its steps as texts."""
 
 _json_stream: list[TextIO] = []
 """The real stdout while `stdout_for_json` keeps everything else away from it."""

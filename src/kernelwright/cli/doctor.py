@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.cli import verbs
-from kernelwright.cli.console import Say, out, print_json, progress
+from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Verdict
 

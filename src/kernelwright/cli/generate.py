@@ -7,7 +7,7 @@ import typer
 
 from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_policies, check_target
-from kernelwright.cli.console import Say, note, out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.optimize import TargetArgument
 from kernelwright.cli.options import (
     DEFAULT_MODE,
@@ -15,11 +15,12 @@ from kernelwright.cli.options import (
     MaxTokensOption,
     ModeOption,
     PoliciesOption,
-    Precision,
+    PrecisionName,
     PrecisionOption,
     SeedOption,
     TopPOption,
 )
+from kernelwright.core.progress import Say
 from kernelwright.core.text import printable
 from kernelwright.policy.names import DEFAULT
 
@@ -49,7 +50,7 @@ def command(
     top_p: TopPOption = 1.0,
     max_tokens: MaxTokensOption = 8192,
     seed: SeedOption = 0,
-    precision: PrecisionOption = Precision.STRICT,
+    precision: PrecisionOption = PrecisionName.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:

@@ -15,7 +15,7 @@ from kernelwright.cli.options import JsonOption, LibraryOption
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.text import printable
-from kernelwright.library.entry import Entry
+from kernelwright.library.entry import LibraryEntry
 from kernelwright.library.store import DATABASE, Library, Stored
 
 SHOWN_DIGITS = 12
@@ -173,7 +173,7 @@ def _cells(stored: Stored) -> tuple[str, ...]:
     return _kernel(entry), entry.family, entry.key.device, entry.key.precision, entry.reason
 
 
-def _kernel(entry: Entry) -> str:
+def _kernel(entry: LibraryEntry) -> str:
     if not entry.wins:
         return "none"
     return "not judged here" if entry.is_imported else "accepted"

@@ -25,7 +25,7 @@ from kernelwright.cli.options import (
     LibraryOption,
     ModeOption,
     PoliciesOption,
-    Precision,
+    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.cli.result import results_table
@@ -36,7 +36,7 @@ from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT
 from kernelwright.report.outcome import lead
 from kernelwright.report.page import render
-from kernelwright.report.run import Run, read_run
+from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.sandbox.host import supervised
 from kernelwright.search.telling.display import displayed
 
@@ -89,7 +89,7 @@ def command(
     target: TargetArgument,
     folder: OutOption = None,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = Precision.STRICT,
+    precision: PrecisionOption = PrecisionName.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     is_eval: EvalOption = True,
     budget_s: BudgetOption = 600,
@@ -184,7 +184,7 @@ def _note_failures(result: Record) -> None:
         note(f"kept in PyTorch, not in the operator table: {names}")
 
 
-def _print(run: Run, folder: Path) -> None:
+def _print(run: ReportedRun, folder: Path) -> None:
     """The table, the files, and the result in sentences, last."""
     out.print(results_table([run]))
     note(f"module  {folder / 'optimized.py'}\nreport  {folder / 'report.html'}")

@@ -11,7 +11,7 @@ from kernelwright.policy import names
 from kernelwright.policy.names import FORMS
 
 if TYPE_CHECKING:
-    from kernelwright.verify.many.recipe import Recipe
+    from kernelwright.verify.many.recipe import JudgeRecipe
 
 
 class Device(StrEnum):
@@ -20,7 +20,7 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
-class Precision(StrEnum):
+class PrecisionName(StrEnum):
     STRICT = "strict"
     TF32 = "tf32"
     KERNELBENCH = "kernelbench"
@@ -34,7 +34,7 @@ class Mode(StrEnum):
 DEFAULT_MODE = Mode(names.DEFAULT_MODE)
 
 
-class Contract(StrEnum):
+class ContractName(StrEnum):
     FIXED = "fixed"
     DROP_IN = "drop-in"
 
@@ -63,7 +63,7 @@ DeviceOption = Annotated[
     ),
 ]
 PrecisionOption = Annotated[
-    Precision,
+    PrecisionName,
     typer.Option(
         help="The allowed error: `strict` is no less accurate than PyTorch's own result, `tf32`"
         " allows TensorFloat-32, `kernelbench` is that suite's tolerance."
@@ -77,7 +77,7 @@ ModeOption = Annotated[
     ),
 ]
 ContractOption = Annotated[
-    Contract,
+    ContractName,
     typer.Option(
         help="The promise of a verdict: `fixed` holds for the sizes, layout and mode of the"
         " reference's own inputs, `drop-in` wherever the reference works."
@@ -192,22 +192,22 @@ def cores(workers: int | None) -> int:
 
 def judging(
     device: Device,
-    precision: Precision,
+    precision: PrecisionName,
     mode: Mode,
     grade: Grade,
     *,
     timing: bool,
     timing_s: float | None = None,
-    contract: Contract = Contract.FIXED,
-) -> "Recipe":
+    contract: ContractName = ContractName.FIXED,
+) -> "JudgeRecipe":
     """The recipe by which candidates are judged, with nothing left to the machine.
 
     Raises:
         UsageError: there is no such device.
     """
-    from kernelwright.verify.many.recipe import Recipe
+    from kernelwright.verify.many.recipe import JudgeRecipe
 
-    return Recipe(
+    return JudgeRecipe(
         device=device.value,
         precision=precision.value,
         mode=mode.value,

@@ -15,7 +15,7 @@ from kernelwright.cli.train.table import training_table, trainings_json
 from kernelwright.core.errors import UsageError
 from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
-from kernelwright.report.run import Run, read_run
+from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.report.suite.page import LINT, PAGE, RECORDS, write_suite
 from kernelwright.report.summary import write_summary
 from kernelwright.report.synthetic.page import is_examination, write_examination
@@ -72,7 +72,7 @@ def command(
             raise UsageError(message, remedy="give both: --summary RESULTS --readme FILE")
         figures = write_summary(summary, readme)
         note(f"{len(figures)} figures  {summary / 'summary.json'}, {readme}")
-    runs: list[Run] = []
+    runs: list[ReportedRun] = []
     trainings: list[Training] = []
     for folder in folders or ():
         with _whole_records(folder):
@@ -89,7 +89,7 @@ def command(
         out.print(training_table(group))
 
 
-def _report(folder: Path, runs: list[Run], trainings: list[Training]) -> None:
+def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) -> None:
     """Write the page that the records of a folder call for; add what the tables show."""
     if (folder / LINT).is_file():
         write_suite(folder)

@@ -8,14 +8,14 @@ from rich.text import Text
 from kernelwright.core.delivered import COMPILE, EAGER
 from kernelwright.report.format import count, factor, milliseconds, quantity
 from kernelwright.report.outcome import better, ending
-from kernelwright.report.run import Run
+from kernelwright.report.run import ReportedRun
 from kernelwright.search.telling.display import shortened
 
 MAX_TARGET, MAX_FRAGMENT = 20, 22
 """Columns: with the others they fit into 80."""
 
 
-def results_table(runs: Iterable[Run]) -> Table:
+def results_table(runs: Iterable[ReportedRun]) -> Table:
     """One block a target: what became Triton, the verdict, and what it saves."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("target", "in Triton", "verdict"):
@@ -27,7 +27,7 @@ def results_table(runs: Iterable[Run]) -> Table:
     return table
 
 
-def _cells(run: Run) -> tuple[Text, ...]:
+def _cells(run: ReportedRun) -> tuple[Text, ...]:
     result = run.result
     covered = f"{result['operators_triton']} of {len(run.program['calls'])} operators"
     fragments = [" + ".join(f["ops"]) for f in run.fragments if f["winner"] is not None]
@@ -42,7 +42,7 @@ def _cells(run: Run) -> tuple[Text, ...]:
     )
 
 
-def _verdict(run: Run) -> Text:
+def _verdict(run: ReportedRun) -> Text:
     if not ending(run).is_optimized and run.result["verdict"]["code"] in ("ok", "no_kernel"):
         return Text("unchanged")
     verdict = run.result["verdict"]
@@ -51,7 +51,7 @@ def _verdict(run: Run) -> Text:
     return Text(f"rejected:\n{verdict['code']}", "bold red")
 
 
-def _figures(run: Run) -> tuple[list[str], list[str]]:
+def _figures(run: ReportedRun) -> tuple[list[str], list[str]]:
     """Launches, traffic and time, before and after: before is the better of PyTorch and
     torch.compile, where both were timed."""
     result = run.result

@@ -24,11 +24,11 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.report.format import count
 from kernelwright.report.programs.census import Census, read_census
-from kernelwright.report.programs.coverage import Share, space_of
+from kernelwright.report.programs.coverage import CoverageShare, space_of
 from kernelwright.report.programs.page import histograms, refused_rows, write_page
 
 if TYPE_CHECKING:
-    from kernelwright.synth.run import Plan, Tally
+    from kernelwright.synth.run import FilePlan, Tally
 
 app = verbs.group(
     "Draw programs into a JSONL file: the same bytes for the same recipe and seed.",
@@ -98,18 +98,18 @@ def sample(
     check_files(avoid, PROGRAMS_REMEDY)
     check_output_file(path)
     from kernelwright.synth.benchmark import benchmark_fingerprints
-    from kernelwright.synth.draws import Group
+    from kernelwright.synth.draws import LevelGroup
     from kernelwright.synth.file import fingerprints
-    from kernelwright.synth.recipe import Recipe
-    from kernelwright.synth.run import Plan
+    from kernelwright.synth.recipe import DrawRecipe
+    from kernelwright.synth.run import FilePlan
 
-    made = Recipe.of({"weights": "balanced"}) if recipe is None else Recipe.load(recipe)
+    made = DrawRecipe.of({"weights": "balanced"}) if recipe is None else DrawRecipe.load(recipe)
     if not lint:
         made = replace(made, quality=replace(made.quality, lint=False))
-    plan = Plan(
+    plan = FilePlan(
         recipe=made,
         seed=seed,
-        groups=tuple(Group(name=f"level {n}", level=n, num=num) for n in levels),
+        groups=tuple(LevelGroup(name=f"level {n}", level=n, num=num) for n in levels),
         avoid=benchmark_fingerprints().union(*map(fingerprints, avoid or ())),
     )
     _write(plan, path, workers, time=time, parquet=parquet, json=json)
@@ -153,9 +153,9 @@ def balance(
         check_file(recipe, RECIPE_REMEDY)
     check_output_file(path)
     from kernelwright.synth.balance import balanced_weights
-    from kernelwright.synth.recipe import Recipe
+    from kernelwright.synth.recipe import DrawRecipe
 
-    made = Recipe() if recipe is None else Recipe.load(recipe)
+    made = DrawRecipe() if recipe is None else DrawRecipe.load(recipe)
     with progress("balance") as say:
         weights = balanced_weights(made, level, rounds=rounds, draws=draws, seed=seed, say=say)
     lines = (f"{op} = {weight}" for op, weight in weights.items())
@@ -204,7 +204,7 @@ def _levels(text: str) -> list[int]:
 
 
 def _write(
-    plan: "Plan", path: Path, workers: int | None, *, time: bool, parquet: bool, json: bool
+    plan: "FilePlan", path: Path, workers: int | None, *, time: bool, parquet: bool, json: bool
 ) -> None:
     from kernelwright.synth.parquet import check_pyarrow, write_parquet
     from kernelwright.synth.run import synthesize
@@ -241,7 +241,7 @@ def _tally_table(tally: "Tally") -> Table:
     return table
 
 
-def _tables(census: Census, coverage: list[Share]) -> Iterator[Table]:
+def _tables(census: Census, coverage: list[CoverageShare]) -> Iterator[Table]:
     groups = [*sorted(census.groups.items()), ("all", census.programs)]
     yield _table(("programs", ""), [(name, count(number)) for name, number in groups])
     if coverage:
@@ -269,7 +269,7 @@ def _shares(counts: list[tuple[str, int]]) -> str:
     return ", ".join(shown + ["..."] * (len(counts) > MOST_SHOWN))
 
 
-def _share_json(share: Share) -> Record:
+def _share_json(share: CoverageShare) -> Record:
     seen = {"what": share.what, "seen": share.seen, "possible": share.possible}
     return seen | {"missing": list(share.missing)}
 

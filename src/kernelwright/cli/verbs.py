@@ -49,7 +49,7 @@ class Verb(TyperCommand):
         return _plain(super().get_params(ctx))
 
 
-class Group(TyperGroup):
+class VerbGroup(TyperGroup):
     """A group of commands with plain flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -59,7 +59,7 @@ class Group(TyperGroup):
 def group(text: str, page: str, *examples: tuple[str, str], **options: Any) -> typer.Typer:
     """A group of verbs; its arguments are those of `epilog`."""
     return typer.Typer(
-        cls=Group,
+        cls=VerbGroup,
         help=text,
         epilog=epilog(page, *examples),
         context_settings=HELP_NAMES,

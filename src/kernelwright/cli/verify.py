@@ -12,13 +12,13 @@ from kernelwright.cli.checks import check_file, check_policies, check_target
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
-    Contract,
+    ContractName,
     ContractOption,
     Device,
     DeviceOption,
     JsonOption,
     ModeOption,
-    Precision,
+    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.core.reasons import REASONS
@@ -85,9 +85,9 @@ def command(
     ref: RefArgument,
     candidate: CandidateArgument,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = Precision.STRICT,
+    precision: PrecisionOption = PrecisionName.STRICT,
     mode: ModeOption = DEFAULT_MODE,
-    contract: ContractOption = Contract.FIXED,
+    contract: ContractOption = ContractName.FIXED,
     is_eval: EvalModeOption = None,
     timeout: TimeoutOption = None,
     large: LargeOption = False,

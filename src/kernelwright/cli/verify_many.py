@@ -13,7 +13,7 @@ from kernelwright.cli.options import (
     DEFAULT_MODE,
     OUT_NAMES,
     ClusterOption,
-    Contract,
+    ContractName,
     ContractOption,
     Device,
     DeviceOption,
@@ -22,7 +22,7 @@ from kernelwright.cli.options import (
     JsonOption,
     JudgesOption,
     ModeOption,
-    Precision,
+    PrecisionName,
     PrecisionOption,
     TimingOption,
     judging,
@@ -50,9 +50,9 @@ def command(
     jobs: JobsArgument,
     folder: OutOption,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = Precision.STRICT,
+    precision: PrecisionOption = PrecisionName.STRICT,
     mode: ModeOption = DEFAULT_MODE,
-    contract: ContractOption = Contract.FIXED,
+    contract: ContractOption = ContractName.FIXED,
     grade: GradeOption = Grade.FRESH,
     workers: JudgesOption = None,
     cluster: ClusterOption = None,
@@ -72,17 +72,17 @@ def command(
     from kernelwright.sandbox.workers.executor import Executor
     from kernelwright.verify.many.audit import audit_many
     from kernelwright.verify.many.pools import Pools, cluster_pools, local_pools
-    from kernelwright.verify.many.recipe import Recipe
+    from kernelwright.verify.many.recipe import JudgeRecipe
     from kernelwright.verify.many.run import judge_many
 
     recipe = judging(device, precision, mode, grade, timing=timing, contract=contract)
 
-    def pools_of(recipe: Recipe) -> Pools:
+    def pools_of(recipe: JudgeRecipe) -> Pools:
         if cluster:
             return cluster_pools(recipe, workers, cluster)
         return local_pools(recipe, workers)
 
-    def judges_of(recipe: Recipe) -> Executor:
+    def judges_of(recipe: JudgeRecipe) -> Executor:
         return pools_of(recipe).judges
 
     pools = pools_of(recipe)

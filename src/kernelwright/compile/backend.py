@@ -18,8 +18,8 @@ from kernelwright.compile.graph import (
 from kernelwright.compile.memory import StaysWithInductor
 from kernelwright.compile.reports import GraphReport
 from kernelwright.compile.searching import Finder, LibraryFinder, background
-from kernelwright.compile.served import Call, Served, ServedPart
-from kernelwright.compile.settings import BACKGROUND, OFF, Settings
+from kernelwright.compile.served import Call, ServedGraph, ServedPart
+from kernelwright.compile.settings import BACKGROUND, OFF, BackendSettings
 from kernelwright.compile.training import compile_training
 from kernelwright.core.delivered import OURS
 from kernelwright.core.record import Record
@@ -52,7 +52,7 @@ class Compiler:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: BackendSettings,
         *,
         finder: Finder | None = None,
         inductor: Inductor = _inductor,
@@ -84,7 +84,7 @@ class Compiler:
             inductor = _at_first_call(self._inductor, graph)
         else:  # Dynamo knows symbols while it compiles alone
             inductor = self._inductor(graph, inputs)
-        served = Served(lambda given: inductor(*given), partial(_give_up, report))
+        served = ServedGraph(lambda given: inductor(*given), partial(_give_up, report))
         self._serve(served, program, records, report)
         return served
 
@@ -119,7 +119,7 @@ class Compiler:
 
     def _serve(
         self,
-        served: Served,
+        served: ServedGraph,
         program: GraphProgram,
         records: Sequence[Record] | None,
         report: GraphReport,
@@ -150,7 +150,7 @@ class Compiler:
             _fault(error)
             return None
 
-    def _search(self, served: Served, program: GraphProgram, report: GraphReport) -> None:
+    def _search(self, served: ServedGraph, program: GraphProgram, report: GraphReport) -> None:
         """Have a search look for kernels, as the settings say."""
         if self._settings.search == OFF:
             report.keeps_inductor("the library has no search of this graph")
@@ -194,7 +194,7 @@ def _at_first_call(inductor: Inductor, graph: torch.fx.GraphModule) -> Call:
 
 
 def _deliver(
-    served: Served,
+    served: ServedGraph,
     program: GraphProgram,
     records: Sequence[Record],
     report: GraphReport,
@@ -240,12 +240,12 @@ def backend(
     """`torch.compile(model, backend="kernelwright", options={...})`.
 
     Args:
-        options: as of `Settings`: "budget_s", "search", "precision", "library".
+        options: as of `BackendSettings`: "budget_s", "search", "precision", "library".
         mode: as of torch.compile. Kernels are compared with the default mode, so graphs in other
             modes are left to Inductor.
 
     Raises:
         UsageError: an option cannot be used. All else that fails leaves the graph to Inductor.
     """
-    compiler = Compiler(Settings.of(options))
+    compiler = Compiler(BackendSettings.of(options))
     return compiler(graph, inputs) if mode is None else _inductor(graph, inputs, mode)

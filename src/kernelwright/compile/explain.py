@@ -9,7 +9,7 @@ import torch
 from kernelwright.compile.backend import Compiler
 from kernelwright.compile.reports import GraphReport
 from kernelwright.compile.searching import background
-from kernelwright.compile.settings import Settings
+from kernelwright.compile.settings import BackendSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def explain(
         UsageError: an option cannot be used.
         Exception: whatever the module raises.
     """
-    compiler = Compiler(Settings.of(options))
+    compiler = Compiler(BackendSettings.of(options))
     torch.compile(model, backend=compiler)(*inputs, **kwargs)
     background.wait()
     return Explanation(compiler.reports)

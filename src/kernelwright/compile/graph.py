@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 from kernelwright.compile.alone import exporting_alone
 from kernelwright.compile.floats import NO_FLOATS, Floats, may_be_float, with_floats
 from kernelwright.compile.memory import (
-    Place,
+    MemoryPlace,
     StaysWithInductor,
     View,
     copied_bytes,
@@ -31,7 +31,7 @@ from kernelwright.compile.training import Strides, laid_out, reported_strides, w
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.programs.build import canonical, dead_code
 from kernelwright.programs.capture.carriers import is_carried
-from kernelwright.programs.lowering.lower import Lowered, Source, lower
+from kernelwright.programs.lowering.lower import InputSource, Lowered, lower
 from kernelwright.programs.program import Program
 from kernelwright.search.module.importing import Compute
 
@@ -61,7 +61,7 @@ class GraphProgram:
     lowered: Lowered
     constants: tuple[torch.Tensor | None, ...]
     """For each input of the program: a tensor that the graph holds, or None."""
-    places: tuple[Place, ...]
+    places: tuple[MemoryPlace, ...]
     """One for each tensor that the program's graph returns."""
     num_outputs: int
     """The outputs of the graph itself. Its program may return further tensors: outputs are views of
@@ -125,7 +125,7 @@ class GraphProgram:
     def _returned(self, results: Sequence[torch.Tensor], inputs: Sequence[Any]) -> Outputs:
         places = iter(self.places)
         outputs: Outputs = []
-        views: list[tuple[int, Place]] = []
+        views: list[tuple[int, MemoryPlace]] = []
         numbers = self.sized.numbers if self.sized is not None else repeat(None)
         for (kind, value), number in zip(self.lowered.user_outputs, numbers, strict=False):
             if kind == "value":
@@ -153,7 +153,7 @@ def _base(view: View, inputs: Sequence[Any], outputs: Outputs) -> torch.Tensor:
     return base
 
 
-def _without_views(lowered: Lowered, places: Sequence[Place]) -> Lowered:
+def _without_views(lowered: Lowered, places: Sequence[MemoryPlace]) -> Lowered:
     """A graph's program that computes no output that is an input or a view."""
     left = iter(places)
     is_new = [kind == "value" or next(left).is_new for kind, _ in lowered.user_outputs]
@@ -339,7 +339,7 @@ def _check_copies(lowered: Lowered, inputs: Sequence[Any], copied_share: float) 
         raise StaysWithInductor(f"the graph {how}: copies would take longer than kernels save")
 
 
-def _constant(module: _Whole, source: Source) -> torch.Tensor | None:
+def _constant(module: _Whole, source: InputSource) -> torch.Tensor | None:
     if source.kind == "user" or source.tensor is not None:
         return source.tensor
     is_parameter = source.kind == "parameter"

@@ -34,7 +34,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPlace:
     """Where a tensor that a graph returns is in memory."""
 
     shape: tuple[int, ...]
@@ -81,19 +81,19 @@ def _dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class OutputLayout:
     """The memory of all that a graph returns."""
 
     graph: torch.fx.GraphModule
     """The graph. Where outputs share memory and none of them is all of that memory, the graph
     returns a tensor more, which is."""
-    places: tuple[Place, ...]
+    places: tuple[MemoryPlace, ...]
     """One for each tensor that the graph returns, those more included."""
     num_outputs: int
     """Without those more."""
 
 
-class _Recorder(torch.fx.Interpreter):
+class _TensorRecorder(torch.fx.Interpreter):
     """Runs a graph, and keeps all tensors that the graph makes."""
 
     def __init__(self, graph: torch.fx.GraphModule) -> None:
@@ -108,7 +108,7 @@ class _Recorder(torch.fx.Interpreter):
         return result
 
 
-def layout(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Layout:
+def layout(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> OutputLayout:
     """Where the tensors are that the graph returns, without running its kernels.
 
     Raises:
@@ -116,12 +116,12 @@ def layout(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Layout:
     """
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fakes = [mode.from_tensor(v) if isinstance(v, torch.Tensor) else v for v in inputs]
-        recorder = _Recorder(graph)
+        recorder = _TensorRecorder(graph)
         returned = pytree.tree_leaves(recorder.run(*fakes))
     num_outputs = len(returned)
     more = _wholes(returned, fakes, recorder.made)
     graph = _returning(graph, list(more))
-    return Layout(graph, tuple(_places([*returned, *more.values()], fakes)), num_outputs)
+    return OutputLayout(graph, tuple(_places([*returned, *more.values()], fakes)), num_outputs)
 
 
 def _wholes(
@@ -151,7 +151,7 @@ def _returning(graph: torch.fx.GraphModule, nodes: Sequence[torch.fx.Node]) -> t
     return torch.fx.GraphModule(graph, other)
 
 
-def _places(returned: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Place]:
+def _places(returned: Sequence[Any], inputs: Sequence[Any]) -> Iterator[MemoryPlace]:
     """
     Raises:
         StaysWithInductor: as of `layout`.
@@ -166,7 +166,7 @@ def _places(returned: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Place]:
         owners.setdefault(_memory(tensor), (tensor, View(None, number, 0)))
     for number, tensor in tensors:
         own = next((i for i, value in enumerate(inputs) if value is tensor), None)
-        place = Place(tuple(tensor.shape), tensor.stride(), own)
+        place = MemoryPlace(tuple(tensor.shape), tensor.stride(), own)
         base, view = owners[_memory(tensor)]
         if own is None and view.output != number:
             if view.output is not None and not (_is_whole(base) and base.dtype == tensor.dtype):
@@ -180,7 +180,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     """Whether a tensor is all of its memory, without gaps."""
     num_bytes = tensor.numel() * tensor.element_size()
     is_all = int(tensor.storage_offset()) == 0 and tensor.untyped_storage().nbytes() == num_bytes
-    return is_all and Place(tuple(tensor.shape), tensor.stride()).is_dense
+    return is_all and MemoryPlace(tuple(tensor.shape), tensor.stride()).is_dense
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from kernelwright.compile.settings import Settings
+from kernelwright.compile.settings import BackendSettings
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
@@ -29,7 +29,7 @@ from kernelwright.search.contest.process import kill_group
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
 from kernelwright.search.target import load_target
-from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.values.compare import Precision
@@ -52,10 +52,10 @@ class Sought:
 class Finder(Protocol):
     """Finds kernels for programs. Both functions return records of a search, the result last."""
 
-    def known(self, sought: Sought, settings: Settings) -> Sequence[Record] | None:
+    def known(self, sought: Sought, settings: BackendSettings) -> Sequence[Record] | None:
         """The records of an earlier search with these settings; None where there was none."""
 
-    def search(self, sought: Sought, settings: Settings) -> Sequence[Record]:
+    def search(self, sought: Sought, settings: BackendSettings) -> Sequence[Record]:
         """The records of a new search.
 
         Raises:
@@ -73,7 +73,7 @@ class LibraryFinder:
     def __init__(self, device: str = "cuda") -> None:
         self._device = device
 
-    def known(self, sought: Sought, settings: Settings) -> Sequence[Record] | None:
+    def known(self, sought: Sought, settings: BackendSettings) -> Sequence[Record] | None:
         with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
             path = _write_program(sought.program, Path(folder))
             device = device_named(self._device)
@@ -82,12 +82,12 @@ class LibraryFinder:
                 library = Library(settings.library)
             except UsageError:  # the search says so
                 return None
-            shelf = Shelf(library, rules, Sources(TEACHER), Steps())
+            shelf = Shelf(library, rules, Sources(TEACHER), SearchSteps())
             target = load_target(str(path), device, sized=sought.sized)
             entry = shelf.known_module(target, settings.budget_s)
         return None if entry is None else entry.records
 
-    def search(self, sought: Sought, settings: Settings) -> Sequence[Record]:
+    def search(self, sought: Sought, settings: BackendSettings) -> Sequence[Record]:
         with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
             out = Path(folder) / "out"
             job = {

@@ -6,7 +6,7 @@ from typing import Any
 Call = Callable[..., Any]
 
 
-class Served:
+class ServedGraph:
     """A graph's function, whose implementation another thread may exchange.
 
     Args:
@@ -47,7 +47,7 @@ class Served:
         self._call = guarded
 
 
-class ServedPart(Served):
+class ServedPart(ServedGraph):
     """A forward or a backward graph. AOTAutograd gives all inputs as one list, which Inductor's
     code empties: no caller may hold tensors whose memory the code could use again."""
 

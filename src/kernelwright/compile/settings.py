@@ -31,7 +31,7 @@ def default_precision() -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class BackendSettings:
     """What the user chose with `torch.compile(..., options=...)`."""
 
     budget_s: float = 300.0

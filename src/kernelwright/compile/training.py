@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch._guards import TracingContext
 
-from kernelwright.compile.memory import Layout, Place
+from kernelwright.compile.memory import MemoryPlace, OutputLayout
 from kernelwright.compile.served import Call
 
 Strides = tuple[tuple[int, ...] | None, ...]
@@ -53,7 +53,7 @@ def reported_strides(is_backward: bool) -> Strides:
     )
 
 
-def laid_out(layout: Layout, strides: Strides) -> Layout:
+def laid_out(layout: OutputLayout, strides: Strides) -> OutputLayout:
     """The outputs of a graph with these strides. A view with other strides becomes a tensor of its
     own: AOTAutograd does not ask for views."""
     places = list(layout.places)
@@ -68,7 +68,7 @@ def laid_out(layout: Layout, strides: Strides) -> Layout:
         shows_changed = place.view is not None and place.view.output in changed
         if number in changed or shows_changed:
             wanted = strides[number] if number < len(strides) else None
-            places[number] = Place(place.shape, wanted or place.strides)
+            places[number] = MemoryPlace(place.shape, wanted or place.strides)
     return replace(layout, places=tuple(places))
 
 

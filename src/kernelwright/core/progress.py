@@ -24,6 +24,9 @@ class Progress:
     """The best result so far in plain words; empty before there is any."""
 
 
+Say = Callable[[str], None]
+"""A callback that shows a line of text, for jobs that have no more to tell."""
+
 OnProgress = Callable[[Progress], None]
 """A callback for progress. Its errors are the caller's and end the job."""
 

@@ -6,124 +6,124 @@ from kernelwright.core.verdict import Code
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class CodeReason:
     meaning: str
     remedy: str
 
 
-REASONS: dict[Code, Reason] = {
-    Code.OK: Reason(
+REASONS: dict[Code, CodeReason] = {
+    Code.OK: CodeReason(
         "Right in every case, every probe passed.",
         "Read `cases` and `checks` for what that rests on, and `advice` for what it does not.",
     ),
-    Code.SYNTAX_ERROR: Reason(
+    Code.SYNTAX_ERROR: CodeReason(
         "The source is not Python.", "See that the file runs under `python -m py_compile`."
     ),
-    Code.MISSING_ENTRY: Reason(
+    Code.MISSING_ENTRY: CodeReason(
         "Neither `fused_operator` nor `ModelNew` is defined, or the wrong one of the two.",
         "`ModelNew` answers a `Model`, `fused_operator` a flat program.",
     ),
-    Code.NO_KERNEL: Reason(
+    Code.NO_KERNEL: CodeReason(
         "The source has no `@triton.jit` function.", "Write the computation in Triton."
     ),
-    Code.FORBIDDEN: Reason(
+    Code.FORBIDDEN: CodeReason(
         "A static rule is broken: the source reaches for something no kernel needs.",
         "The message names rule, line and what to do instead.",
     ),
-    Code.LOAD_ERROR: Reason(
+    Code.LOAD_ERROR: CodeReason(
         "The source raised while it was imported or `ModelNew` was constructed.",
         "Import it by itself. Guests see no files of yours, no network and no environment.",
     ),
-    Code.COMPILE_ERROR: Reason(
+    Code.COMPILE_ERROR: CodeReason(
         "A kernel does not compile for the target GPU.",
         "The line is Triton's; without a GPU kernels are compiled for sm_90.",
     ),
-    Code.RUNTIME_ERROR: Reason(
+    Code.RUNTIME_ERROR: CodeReason(
         "The call raised an exception.",
         "Read sizes and numbers from the arguments: the case in the message may differ from the"
         " task's own inputs.",
     ),
-    Code.CRASHED: Reason(
+    Code.CRASHED: CodeReason(
         "The guest process died (signal, exit) while it ran the candidate.",
         "Look for accesses outside of tensors; exiting is no way to end a call.",
     ),
-    Code.TIMEOUT: Reason(
+    Code.TIMEOUT: CodeReason(
         "A call gave no answer within its limit, or all cases together took too long.",
         "Look for an endless loop or a deadlock; `--timeout` sets the limit of one call.",
     ),
-    Code.OUT_OF_MEMORY: Reason(
+    Code.OUT_OF_MEMORY: CodeReason(
         "Memory ran out in the guest.", "Allocate outputs and scratch of the inputs' order."
     ),
-    Code.OUT_OF_BOUNDS: Reason(
+    Code.OUT_OF_BOUNDS: CodeReason(
         "A kernel read or wrote outside its tensors: the interpreter's bounds check, an illegal"
         " access on the GPU, or a write just beside a tensor.",
         "Mask loads and stores; beyond 2^31 elements offsets must be 64-bit.",
     ),
-    Code.MALFORMED: Reason(
+    Code.MALFORMED: CodeReason(
         "The guest's answer does not follow the protocol.",
         "Something wrote into the channel or replaced what answers; kernels need neither.",
     ),
-    Code.WRONG_STRUCTURE: Reason(
+    Code.WRONG_STRUCTURE: CodeReason(
         "Number, shape, dtype or memory layout of outputs, or the containers that hold them, are"
         " not the reference's.",
         "Return plain tensors of the reference's types, in its order; contiguous is always good.",
     ),
-    Code.WRONG_VALUES: Reason(
+    Code.WRONG_VALUES: CodeReason(
         "Outputs are further from the float64 reference than the policy allows, or differ where"
         " they must be exact.",
         "The case names shape and input family. If it is precision, choose `tf32x3` or `ieee` for"
         " `tl.dot` and accumulate in float32, or judge under the policy that `advice` names.",
     ),
-    Code.NOT_FINITE: Reason(
+    Code.NOT_FINITE: CodeReason(
         "NaN or infinity where the reference is finite, or the other way round.",
         "Subtract the maximum before `exp`; mask reductions with their neutral element.",
     ),
-    Code.UNWRITTEN: Reason(
+    Code.UNWRITTEN: CodeReason(
         "Part of an output is never written: it holds what fresh memory held.",
         "Let the grid cover every element, or allocate with zeros where zeros are meant.",
     ),
-    Code.STATE_DIFFERS: Reason(
+    Code.STATE_DIFFERS: CodeReason(
         "Parameters, buffers, attributes or inputs after the call are not the reference's, or a"
         " parameter of the reference has no counterpart in the candidate.",
         "Update in the call what the reference updates in this mode, and nothing else. Keep its"
         " names, or its order and shapes.",
     ),
-    Code.INPUT_CHANGED: Reason(
+    Code.INPUT_CHANGED: CodeReason(
         "The call changed an input that the reference leaves alone.", "Write to memory of your own."
     ),
-    Code.ALIASED: Reason(
+    Code.ALIASED: CodeReason(
         "An output shares memory with an input, a parameter, another output or the output of an"
         " earlier call, where the reference's does not.",
         "Allocate each output in the call.",
     ),
-    Code.NOT_LAUNCHED: Reason(
+    Code.NOT_LAUNCHED: CodeReason(
         "None of the candidate's kernels ran in the judged call.",
         "Launch them in every call; results kept from earlier calls do not count.",
     ),
-    Code.DECOY: Reason(
+    Code.DECOY: CodeReason(
         "A kernel ran, and the outputs are right without it.",
         "Remove the kernel, or use what it computes.",
     ),
-    Code.LIBRARY_COMPUTE: Reason(
+    Code.LIBRARY_COMPUTE: CodeReason(
         "In `pure` mode PyTorch, NumPy or Python computed something in the judged call, or too many"
         " values left PyTorch.",
         "Move it into a kernel, or judge in `hybrid` mode. Allocating, filling, copying and views"
         " are free.",
     ),
-    Code.TAMPERED: Reason(
+    Code.TAMPERED: CodeReason(
         "Functions, classes or modules of PyTorch, Triton or Python were replaced in the guest.",
         "Keep to your own names.",
     ),
-    Code.SETTINGS_CHANGED: Reason(
+    Code.SETTINGS_CHANGED: CodeReason(
         "A process-wide setting is another one after the call: default dtype, TF32, grad mode,"
         " threads, current stream.",
         "Choose precision and device call by call, or put the setting back.",
     ),
-    Code.LEFT_RUNNING: Reason(
+    Code.LEFT_RUNNING: CodeReason(
         "Threads, processes or GPU work outlive the call.",
         "Join what you start; wait for side streams before you return.",
     ),
-    Code.IMPLAUSIBLE_TIME: Reason(
+    Code.IMPLAUSIBLE_TIME: CodeReason(
         "Reported times contradict the host's clock or the physics floor.",
         "If the kernel is honest this is our bug: please report it with the verdict's JSON.",
     ),

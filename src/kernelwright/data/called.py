@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelwright.core.errors import KernelwrightError
-from kernelwright.data.collect.outcome import Outcome, Refused
+from kernelwright.data.collect.outcome import CollectOutcome, Refused
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 
@@ -37,14 +37,14 @@ def called_programs(file: Path) -> list[Program]:
     try:
         name = _function_name(ast.parse(above), file.stem)
         exec(compile(above, file.name, "exec"), space)
-        recorder = space[name] = _Recorder(space[name])
+        recorder = space[name] = _CallRecorder(space[name])
     except (Exception, SystemExit) as error:
-        raise Refused(Outcome.IMPORT_FAILED, error) from error
+        raise Refused(CollectOutcome.IMPORT_FAILED, error) from error
     with suppress(Exception, SystemExit):  # what was called until then counts
         exec(compile(f"#{below}", file.name, "exec"), space)
     if not recorder.programs:
         why = recorder.failures[0] if recorder.failures else f"{name} is never called"
-        raise Refused(Outcome.NOT_CAPTURED, why)
+        raise Refused(CollectOutcome.NOT_CAPTURED, why)
     return recorder.programs
 
 
@@ -56,7 +56,7 @@ def _function_name(tree: ast.Module, wanted: str) -> str:
     return wanted if wanted in names else names[-1]
 
 
-class _Recorder:
+class _CallRecorder:
     """In the place of a function: lowers each call before it makes it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -66,13 +66,13 @@ class _Recorder:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            self.programs.append(lower(_Function(self.function), args, kwargs).program)
+            self.programs.append(lower(_FunctionModule(self.function), args, kwargs).program)
         except (KernelwrightError, RuntimeError, ValueError, TypeError) as error:
             self.failures.append(error)
         return self.function(*args, **kwargs)
 
 
-class _Function(torch.nn.Module):
+class _FunctionModule(torch.nn.Module):
     """A function as a module, which is what can be lowered."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -4,23 +4,22 @@ What is written down is 16 hexadecimal digits a task: names, sizes and text stay
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.data.called import called_programs, calls_its_function
 from kernelwright.data.collect.confined import confined
 from kernelwright.data.collect.lowered import capture_source
 from kernelwright.data.collect.outcome import Refused
-from kernelwright.data.collect.sources import Source
+from kernelwright.data.collect.sources import CollectSource
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.synth.benchmarks import task_fingerprint
-
-Say = Callable[[str], None]
 
 
 def fingerprints(paths: Sequence[Path], *, timeout_s: float, say: Say) -> Record:
@@ -86,6 +85,6 @@ def _of_file(file: Path) -> Record:
     if calls_its_function(file.read_text(encoding="utf-8", errors="replace")):
         programs = called_programs(file)
     else:
-        source = Source(kind="task", name=file.name, where=str(file))
+        source = CollectSource(kind="task", name=file.name, where=str(file))
         programs = [capture_source(source).program]
     return dict(map(task_fingerprint, programs))

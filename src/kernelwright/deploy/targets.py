@@ -68,7 +68,7 @@ def _module(
                 "the kernels of a flat program need a GPU", remedy="export it where a GPU is"
             )
         own = names.fused_operator if names else task.reference(device)
-        return _Function(own), example
+        return _FlatProgram(own), example
     original = task.module(device)
     if not names:
         return original, example
@@ -78,7 +78,7 @@ def _module(
     return module, example
 
 
-class _Function(torch.nn.Module):
+class _FlatProgram(torch.nn.Module):
     """A flat program."""
 
     def __init__(self, function: Any) -> None:

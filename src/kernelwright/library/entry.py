@@ -38,7 +38,7 @@ class Key:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class LibraryEntry:
     """What a search found out about a fragment: the kernel that won, or that PyTorch stays. Of a
     module: what was delivered."""
 

@@ -19,7 +19,7 @@ from typing import TextIO
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
-from kernelwright.library.entry import MODULE, Entry, Key, fingerprint
+from kernelwright.library.entry import MODULE, Key, LibraryEntry, fingerprint
 from kernelwright.programs.fragments.source_merge import unmergeable
 
 VARIABLE = "KERNELWRIGHT_LIBRARY"
@@ -54,7 +54,7 @@ class Stored:
 
     digest: str
     """The digest of the entry's key, which is the name of the entry."""
-    entry: Entry | None
+    entry: LibraryEntry | None
     """None where the entry is damaged."""
     problem: str = ""
     """Why the entry is skipped."""
@@ -83,7 +83,7 @@ class Library:
         with self._database() as database:
             database.executescript(_SCHEMA)
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: Key) -> LibraryEntry | None:
         """The entry of this key. None where there is none, where it is damaged, and where it was
         imported and not judged here yet."""
         entry = next(self._entries("WHERE digest = ?", (key.digest,)), None)
@@ -111,11 +111,11 @@ class Library:
                 kernels.setdefault(entry.source, entry.candidate)
         return list(kernels.values())[:MOST_SIMILAR]
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: LibraryEntry) -> None:
         """Add an entry, in place of one with the same key."""
         self._add([entry], "REPLACE")
 
-    def _add(self, entries: Sequence[Entry], on_conflict: str) -> None:
+    def _add(self, entries: Sequence[LibraryEntry], on_conflict: str) -> None:
         rows = []
         for entry in entries:
             payload, key = json.dumps(entry.payload(), sort_keys=True), entry.key
@@ -171,7 +171,7 @@ class Library:
         try:
             lines = list(record.read(path))
             entries = [
-                Entry.of({k: v for k, v in line.items() if k != "source"}, line["source"])
+                LibraryEntry.of({k: v for k, v in line.items() if k != "source"}, line["source"])
                 for line in lines
             ]
         except OSError as error:
@@ -188,7 +188,7 @@ class Library:
         self._add(imported, "IGNORE")  # what a search judges meanwhile stays
         return len(new), len(entries) - len(new)
 
-    def _entries(self, where: str, values: tuple[object, ...]) -> Iterator[Entry]:
+    def _entries(self, where: str, values: tuple[object, ...]) -> Iterator[LibraryEntry]:
         for row in self._rows(where, values):
             stored = self._read(*row)
             if stored.entry is None:
@@ -209,7 +209,7 @@ class Library:
         if fingerprint(payload, source) != mark:
             return Stored(digest, None, "it was damaged or edited")
         try:
-            entry = Entry.of(json.loads(payload), source)
+            entry = LibraryEntry.of(json.loads(payload), source)
         except ValueError:
             return Stored(digest, None, "another version of kernelwright wrote it")
         return Stored(digest, entry)

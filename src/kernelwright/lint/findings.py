@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FindingKind:
     severity: Severity
     measure: str
     """What the figure is; "" where there is none."""
@@ -37,155 +37,155 @@ _GAP = "gap: largest |reference - y| / (1 + |y|) of the cheap answer y"
 _SPREAD = "Draw inputs of larger spread, or of both signs."
 _USE = "Draw inputs for which it matters, or take it out."
 
-KINDS: dict[str, Kind] = {
-    "constant_output": Kind(
+KINDS: dict[str, FindingKind] = {
+    "constant_output": FindingKind(
         Severity.DEGENERATE,
         _GAP,
         "The output is one and the same number, whatever the inputs are.",
         "Take out the operator that loses the values (a reduction to nothing, a clamp).",
     ),
-    "zero_passes": Kind(
+    "zero_passes": FindingKind(
         Severity.DEGENERATE,
         _GAP,
         "The output is so close to zero that zeros pass.",
         "Scale the output up (a softmax over many elements), or judge on its own scale.",
     ),
-    "constant_passes": Kind(
+    "constant_passes": FindingKind(
         Severity.DEGENERATE, _GAP, "One number in place of every element passes.", _SPREAD
     ),
-    "identity": Kind(
+    "identity": FindingKind(
         Severity.DEGENERATE, _GAP, "An input, returned as it came, passes.", _SPREAD
     ),
-    "affine": Kind(
+    "affine": FindingKind(
         Severity.DEGENERATE,
         _GAP,
         "A fixed a * x + b of one input passes, fitted on one draw and tested on others.",
         _SPREAD + " Weights of ones and biases of zeros make norms affine.",
     ),
-    "mean_passes": Kind(
+    "mean_passes": FindingKind(
         Severity.DEGENERATE,
         _GAP,
         "The plain mean of an input along one axis passes.",
         _SPREAD + " A softmax of nearly equal scores is a mean.",
     ),
-    "saturated": Kind(
+    "saturated": FindingKind(
         Severity.DEGENERATE,
         "share of elements",
         "Nearly every element of the output is the same number within tolerance.",
         "Draw inputs that stay off the limits of a clamp, a decay or a threshold.",
     ),
-    "ignores_input": Kind(
+    "ignores_input": FindingKind(
         Severity.DEGENERATE,
         _GAP,
         "Drawing one input afresh does not change the output.",
         _USE,
     ),
-    "ignores_parameter": Kind(
+    "ignores_parameter": FindingKind(
         Severity.WEAK,
         _GAP,
         "Drawing one parameter afresh does not change the output.",
         _USE,
     ),
-    "constant_input": Kind(
+    "constant_input": FindingKind(
         Severity.WEAK,
         "the number",
         "An input holds the same number everywhere on every draw: kernels may leave it out.",
         "Draw it at random.",
     ),
-    "ignores_operator": Kind(
+    "ignores_operator": FindingKind(
         Severity.DEGENERATE,
         _GAP,
         "The output stays when an operator's result is swapped for that of another draw.",
         _USE,
     ),
-    "idle_operator": Kind(
+    "idle_operator": FindingKind(
         Severity.WEAK,
         _GAP,
         "The output stays when an operator is left out and its input passed on.",
         _USE,
     ),
-    "subsampled": Kind(
+    "subsampled": FindingKind(
         Severity.WEAK,
         "smallest share of the elements that suffices",
         "A reduction over a part of its elements passes; degenerate where a sixteenth is enough.",
         "Draw inputs with rare large values, so that every element counts.",
     ),
-    "random_reference": Kind(
+    "random_reference": FindingKind(
         Severity.UNSOUND,
         "gap between two runs",
         "The reference answers otherwise under another random state.",
         "Set dropout to eval mode, or pass random values as inputs.",
     ),
-    "stateful_reference": Kind(
+    "stateful_reference": FindingKind(
         Severity.UNSOUND,
         "gap between two calls",
         "A second call of the same module on the same inputs answers otherwise.",
         "Pass the state as an input and return the new one.",
     ),
-    "hidden_state": Kind(
+    "hidden_state": FindingKind(
         Severity.UNSOUND,
         "",
         "A call changes a tensor attribute that is not a buffer.",
         "Register it as a buffer, or keep it local to forward.",
     ),
-    "not_finite": Kind(
+    "not_finite": FindingKind(
         Severity.UNSOUND,
         "share of elements",
         "The output holds NaN or infinities.",
         "Keep inputs within the operators' domains and results within the dtype's range.",
     ),
-    "integer_ties": Kind(
+    "integer_ties": FindingKind(
         Severity.UNSOUND,
         "share of rows",
         "An index of an extreme is not decided by the values: several elements are equal.",
         "Draw inputs without ties, in the dtype that is tested.",
     ),
-    "integer_slack": Kind(
+    "integer_slack": FindingKind(
         Severity.WEAK,
         "how far off an index may be under 1e-2",
         "Indices are integers, and a tolerance for floats lets wrong ones pass.",
         "Compare integers exactly.",
     ),
-    "removable_heavy_operator": Kind(
+    "removable_heavy_operator": FindingKind(
         Severity.WEAK,
         "share of the task's FLOPs",
         "Algebra makes the heavy operator a much cheaper one: its result is only summed.",
         "Put an operator between them that is not linear.",
     ),
-    "discarded_result": Kind(
+    "discarded_result": FindingKind(
         Severity.WEAK,
         "share of the result that is used",
         "Part of a heavy operator's result is cut off or masked at once.",
         "Compute only what is used, so that a faster kernel is not merely a smaller one.",
     ),
-    "unused_result": Kind(
+    "unused_result": FindingKind(
         Severity.WEAK, "", "Nothing uses what an operator computes.", "Take the operator out."
     ),
-    "cancelled_operator": Kind(
+    "cancelled_operator": FindingKind(
         Severity.WEAK,
         "",
         "A shift or a scale is taken back exactly by the normalization that follows.",
         "Take it out, or put it after the normalization.",
     ),
-    "size_one_reduction": Kind(
+    "size_one_reduction": FindingKind(
         Severity.WEAK,
         "",
         "A reduction over dimensions of size one does nothing.",
         "Reduce a dimension of several elements.",
     ),
-    "redundant_operator": Kind(
+    "redundant_operator": FindingKind(
         Severity.WEAK,
         "",
         "A clamp, ReLU or the like whose input is within its limits already.",
         "Take it out.",
     ),
-    "repeated_operator": Kind(
+    "repeated_operator": FindingKind(
         Severity.WEAK,
         "",
         "The same operator twice in a row, scaling in between at most.",
         "Use two different operators.",
     ),
-    "foldable_operators": Kind(
+    "foldable_operators": FindingKind(
         Severity.WEAK,
         "",
         "Operators with numbers fold into one (x / 2 * 3, x + x).",

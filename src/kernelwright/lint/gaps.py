@@ -83,7 +83,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CheapAnswer:
     """The cheap answer scale * base + shift; `base` broadcasts to the output's shape."""
 
     base: torch.Tensor | None = None
@@ -96,14 +96,14 @@ class Answer:
         return wide(self.base.expand(shape)[where]) * self.scale + self.shift
 
 
-def gap(reference: torch.Tensor, answer: torch.Tensor | Answer) -> Gap:
+def gap(reference: torch.Tensor, answer: torch.Tensor | CheapAnswer) -> Gap:
     """The distance of an answer from a reference of the same shape, whole tensors.
 
     Elements where the reference is not finite do not count. An answer that the sample shows to
     pass no tolerance gets figures of the sample alone.
     """
     if isinstance(answer, torch.Tensor):
-        answer = Answer(answer)
+        answer = CheapAnswer(answer)
     if reference.numel() > 2 * _SAMPLE:
         where = sample_of(reference.shape, reference.device)
         quick = _block_gap(wide(reference[where]), answer.at(where, reference.shape))

@@ -15,7 +15,7 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.lint.algebra import check_algebra
 from kernelwright.lint.findings import Finding, LintReport
-from kernelwright.lint.operators import Operators, check_operators
+from kernelwright.lint.operators import ProbedOperators, check_operators
 from kernelwright.lint.ties import check_ties
 from kernelwright.lint.values import Outputs, Subject, Values, check_values
 from kernelwright.programs.program import Call, Program, Ref
@@ -114,7 +114,7 @@ def check_parts(
     ties = list(check_ties(program, draw(0)))
     parameters = parameters or {}
     findings, not_checked = check_operators(
-        Operators(
+        ProbedOperators(
             program=program,
             draw=draw,
             device=device,

@@ -28,7 +28,7 @@ Replace = Callable[[Env, Env], dict[str, torch.Tensor] | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Operators:
+class ProbedOperators:
     """A program to be probed, and what is known of the whole."""
 
     program: Program
@@ -59,7 +59,7 @@ class _Probe:
     gap: Gap | None = None
 
 
-class Run:
+class ProbedRun:
     """All values of one run, and what outputs become when some are replaced."""
 
     def __init__(self, program: Program, tensors: Sequence[torch.Tensor], seed: int) -> None:
@@ -95,7 +95,7 @@ class Run:
         into.update(zip(call.outputs, evaluate_call(call, env), strict=True))
 
 
-def check_operators(subject: Operators) -> tuple[list[Finding], list[str]]:
+def check_operators(subject: ProbedOperators) -> tuple[list[Finding], list[str]]:
     """(findings, checks left out with the reason): what the parts of a program matter.
 
     A probe counts once it has stood on every pair of draws; those that time runs out for do not.
@@ -106,7 +106,9 @@ def check_operators(subject: Operators) -> tuple[list[Finding], list[str]]:
         for pair in range(NUM_PAIRS):
             if not probes:
                 break
-            a, b = (Run(subject.program, subject.draw(2 * pair + k), 2 * pair + k) for k in (0, 1))
+            a, b = (
+                ProbedRun(subject.program, subject.draw(2 * pair + k), 2 * pair + k) for k in (0, 1)
+            )
             reference = a.outputs(subject.num_outputs)
             for probe in list(probes):
                 if time.monotonic() > subject.deadline_s:
@@ -117,7 +119,7 @@ def check_operators(subject: Operators) -> tuple[list[Finding], list[str]]:
     return list(_findings(subject, probes)), []
 
 
-def _probes(subject: Operators) -> Iterator[_Probe]:
+def _probes(subject: ProbedOperators) -> Iterator[_Probe]:
     """Heavy operators first, then large parameters: time may run out."""
     program = subject.program
 
@@ -196,7 +198,10 @@ def _like_it(name: str, seed: int) -> Replace:
 
 
 def _stands(
-    probe: _Probe, runs: tuple[Run, Run], reference: list[torch.Tensor], subject: Operators
+    probe: _Probe,
+    runs: tuple[ProbedRun, ProbedRun],
+    reference: list[torch.Tensor],
+    subject: ProbedOperators,
 ) -> bool:
     """Whether the outputs stay under this probe on this pair too."""
     a, b = runs
@@ -213,7 +218,7 @@ def _stands(
     return True
 
 
-def _findings(subject: Operators, probes: list[_Probe]) -> Iterator[Finding]:
+def _findings(subject: ProbedOperators, probes: list[_Probe]) -> Iterator[Finding]:
     stand: dict[str, dict[int, tuple[str, ...]]] = {}
     for probe in probes:
         if probe.gap is None:
@@ -256,7 +261,7 @@ def _implied(program: Program, ignored: Mapping[int, object]) -> set[int]:
 
 
 def _finding(
-    subject: Operators,
+    subject: ProbedOperators,
     id: str,
     i: int,
     gaps: Mapping[tuple[str, int], float],
@@ -274,7 +279,9 @@ def _finding(
     )
 
 
-def _subsampled(subject: Operators, i: int, share: float, tolerances: tuple[str, ...]) -> Finding:
+def _subsampled(
+    subject: ProbedOperators, i: int, share: float, tolerances: tuple[str, ...]
+) -> Finding:
     name = subject.program.calls[i].op
     message = f"{name} (call {i}) over {share:.2g} of its elements passes {', '.join(tolerances)}"
     return found(
@@ -288,7 +295,7 @@ def _subsampled(subject: Operators, i: int, share: float, tolerances: tuple[str,
 
 
 def _ignored_parameter(
-    subject: Operators, i: int, excess: float, tolerances: tuple[str, ...]
+    subject: ProbedOperators, i: int, excess: float, tolerances: tuple[str, ...]
 ) -> Finding:
     position = subject.first_parameter + list(subject.parameters).index(i)
     message = f"parameter {subject.parameters[i]} drawn afresh changes nothing beyond {excess:.2g}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from kernelwright.lint.findings import Finding, Severity, found
-from kernelwright.lint.operators import Run
+from kernelwright.lint.operators import ProbedRun
 from kernelwright.programs.program import Call, Program
 
 _LARGEST = {"argmax": True, "argmin": False, "max": True, "min": False}
@@ -21,8 +21,8 @@ def check_ties(program: Program, tensors: Sequence[torch.Tensor]) -> Iterator[Fi
         return
     devices = list({t.device for t in tensors if t.device.type == "cuda"})
     with torch.random.fork_rng(devices), torch.no_grad():
-        native = Run(program, tensors, 0).env
-        rounded = Run(program, [_rounded(t) for t in tensors], 0).env
+        native = ProbedRun(program, tensors, 0).env
+        rounded = ProbedRun(program, [_rounded(t) for t in tensors], 0).env
     for i in calls:
         call = program.calls[i]
         now, then = (_tied_share(call, env[call.arg("input").name]) for env in (native, rounded))

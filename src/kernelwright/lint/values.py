@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelwright.lint.findings import TOLERANCES, Finding, beyond, found
-from kernelwright.lint.gaps import LOOSEST, Allowed, Answer, Gap, gap, sample_of, wide
+from kernelwright.lint.gaps import LOOSEST, Allowed, CheapAnswer, Gap, gap, sample_of, wide
 
 NUM_DRAWS = 5
 SATURATED_SHARE = 0.99
@@ -55,12 +55,12 @@ class Values:
 
 
 @dataclass(slots=True)
-class Fit:
+class AnswerFit:
     """A cheap answer to one output, and how far off it was so far."""
 
     id: str
     text: str
-    answer: Callable[[list[Any]], Answer]
+    answer: Callable[[list[Any]], CheapAnswer]
     input: int | None = None
     gap: Gap = field(default_factory=Gap)
 
@@ -162,30 +162,32 @@ def _distance(one: Outputs, other: Outputs) -> Gap:
     return worst
 
 
-def _fits(output: torch.Tensor, inputs: list[Any], exempt: frozenset[str]) -> list[Fit]:
+def _fits(output: torch.Tensor, inputs: list[Any], exempt: frozenset[str]) -> list[AnswerFit]:
     """Cheap answers to an output, strongest first."""
     if not output.numel():
         return []
     tensors = {i: v for i, v in enumerate(inputs) if isinstance(v, torch.Tensor)}
-    fits = [Fit("zero_passes", "zeros", lambda _: Answer())]
+    fits = [AnswerFit("zero_passes", "zeros", lambda _: CheapAnswer())]
     sample = wide(output.reshape(1) if output.dim() == 0 else output[_where(output)])
     sample = sample[sample.isfinite()]
     if sample.numel():
         middle = _middle(output)
-        fits.append(Fit("constant_passes", f"{middle:.6g}", lambda _: Answer(shift=middle)))
+        fits.append(
+            AnswerFit("constant_passes", f"{middle:.6g}", lambda _: CheapAnswer(shift=middle))
+        )
     for i, x in tensors.items():
         if _is_like(x, output):
-            fits.append(Fit("identity", f"input {i}", _copy_of(i), i))
+            fits.append(AnswerFit("identity", f"input {i}", _copy_of(i), i))
     for i, x in tensors.items():
         is_line = output.numel() >= _MIN_FIT_ELEMENTS and output.is_floating_point()
         if is_line and _is_like(x, output) and (line := _line(x, output)):
             text = f"{line[0]:.6g} * input {i} + {line[1]:.6g}"
-            fits.append(Fit("affine", text, _line_of(i, *line), i))
+            fits.append(AnswerFit("affine", text, _line_of(i, *line), i))
     for i, x in tensors.items():
         for axis in range(x.dim()) if x.is_floating_point() else ():
             if x.shape[axis] > 1 and (kept := _mean_shape(x, axis, output)) is not None:
                 text = f"the mean of input {i} along axis {axis}"
-                fits.append(Fit("mean_passes", text, _mean_of(i, axis, kept), i))
+                fits.append(AnswerFit("mean_passes", text, _mean_of(i, axis, kept), i))
     return [fit for fit in fits if fit.id not in exempt]
 
 
@@ -210,8 +212,8 @@ def _is_like(x: torch.Tensor, output: torch.Tensor) -> bool:
     return x.dim() <= output.dim() and all(a in (1, b) for a, b in pairs)
 
 
-def _copy_of(i: int) -> Callable[[list[Any]], Answer]:
-    return lambda inputs: Answer(inputs[i])
+def _copy_of(i: int) -> Callable[[list[Any]], CheapAnswer]:
+    return lambda inputs: CheapAnswer(inputs[i])
 
 
 def _line(x: torch.Tensor, output: torch.Tensor) -> tuple[float, float] | None:
@@ -231,8 +233,8 @@ def _line(x: torch.Tensor, output: torch.Tensor) -> tuple[float, float] | None:
     return slope, float(mean_wanted) - slope * float(mean_given)
 
 
-def _line_of(i: int, slope: float, shift: float) -> Callable[[list[Any]], Answer]:
-    return lambda inputs: Answer(inputs[i], slope, shift)
+def _line_of(i: int, slope: float, shift: float) -> Callable[[list[Any]], CheapAnswer]:
+    return lambda inputs: CheapAnswer(inputs[i], slope, shift)
 
 
 def _mean_shape(x: torch.Tensor, axis: int, output: torch.Tensor) -> bool | None:
@@ -245,11 +247,11 @@ def _mean_shape(x: torch.Tensor, axis: int, output: torch.Tensor) -> bool | None
     return None
 
 
-def _mean_of(i: int, axis: int, kept: bool) -> Callable[[list[Any]], Answer]:
-    return lambda inputs: Answer(wide(inputs[i]).mean(axis, keepdim=kept))
+def _mean_of(i: int, axis: int, kept: bool) -> Callable[[list[Any]], CheapAnswer]:
+    return lambda inputs: CheapAnswer(wide(inputs[i]).mean(axis, keepdim=kept))
 
 
-def _test(fits: list[Fit], output: torch.Tensor, inputs: list[Any]) -> None:
+def _test(fits: list[AnswerFit], output: torch.Tensor, inputs: list[Any]) -> None:
     """Measure each fit on one more draw; those that pass nothing are dropped."""
     for fit in list(fits):
         fit.gap = fit.gap.worse(gap(output, fit.answer(inputs)))
@@ -352,7 +354,7 @@ def _allowed(subject: Subject, look: _Look, seed: int) -> list[Allowed]:
 TIGHT = min(bound for bound in TOLERANCES.values() if bound is not None)
 
 
-def _chain(i: int, fits: list[Fit], allowed: Allowed) -> list[Finding]:
+def _chain(i: int, fits: list[AnswerFit], allowed: Allowed) -> list[Finding]:
     """Fits that pass, each only where it passes a tighter tolerance than those before it."""
     chain: list[Finding] = []
     covered: set[str] = set()

@@ -1,6 +1,6 @@
 """Scaled dot-product attention."""
 
-from kernelwright.ops.operator import Bound, Kind, Numerics, Operator, TensorType
+from kernelwright.ops.operator import Bound, Numerics, Operator, ParameterKind, TensorType
 from kernelwright.ops.rules import attribute, broadcast, common, is_float, require, tensor
 
 
@@ -55,7 +55,7 @@ OPERATORS: tuple[Operator, ...] = (
             tensor("query"),
             tensor("key"),
             tensor("value"),
-            tensor("attn_mask", Kind.OPTIONAL_TENSOR),
+            tensor("attn_mask", ParameterKind.OPTIONAL_TENSOR),
             attribute("dropout_p", 0.0),
             attribute("is_causal", False, False, True),
             attribute("scale", None),

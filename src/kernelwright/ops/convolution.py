@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from kernelwright.ops.operator import Bound, Kind, Numerics, Operator, Param, TensorType
+from kernelwright.ops.operator import Bound, Numerics, Operator, Param, ParameterKind, TensorType
 from kernelwright.ops.rules import INPUT, attribute, common, is_float, require, tensor
 from kernelwright.ops.windows import (
     Canonical,
@@ -19,7 +19,7 @@ from kernelwright.ops.windows import (
 )
 
 _WEIGHT = tensor("weight")
-_BIAS = tensor("bias", Kind.OPTIONAL_TENSOR)
+_BIAS = tensor("bias", ParameterKind.OPTIONAL_TENSOR)
 _GROUPS = attribute("groups", 1)
 
 

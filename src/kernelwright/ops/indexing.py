@@ -6,10 +6,10 @@ from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
     Domain,
-    Kind,
     Numerics,
     Operator,
     Param,
+    ParameterKind,
     TensorType,
 )
 from kernelwright.ops.rules import (
@@ -172,7 +172,7 @@ OPERATORS: tuple[Operator, ...] = (
         "take_along_dim", _take_along_dim_types, INPUT, tensor("indices"), DIM, index="indices"
     ),
     _indexing(
-        "index", index_types, INPUT, tensor("indices", Kind.OPTIONAL_TENSORS),
+        "index", index_types, INPUT, tensor("indices", ParameterKind.OPTIONAL_TENSORS),
         index="indices", bound=least_size, call="torch.ops.aten.index",
         overloads=("aten.index.Tensor", "aten._unsafe_index.Tensor"),
     ),

@@ -6,10 +6,10 @@ from typing import Any
 from kernelwright.ops.operator import (
     Bound,
     Domain,
-    Kind,
     Numerics,
     Operator,
     Param,
+    ParameterKind,
     TensorType,
 )
 from kernelwright.ops.rules import (
@@ -34,7 +34,7 @@ Rule = Callable[[Bound], TensorType]
 _CODES = ("none", "mean", "sum")
 """ATen's reduction codes are positions in this."""
 _TARGET = tensor("target")
-_WEIGHT = tensor("weight", Kind.OPTIONAL_TENSOR)
+_WEIGHT = tensor("weight", ParameterKind.OPTIONAL_TENSOR)
 _REDUCTION = attribute("reduction", "mean", "mean", "sum", "none")
 _IGNORE = attribute("ignore_index", -100)
 _INPUTS = (tensor("input1"), tensor("input2"), _TARGET)
@@ -257,7 +257,7 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     _loss(
         "binary_cross_entropy_with_logits", _binary, 6, INPUT, _TARGET, _WEIGHT, _REDUCTION,
-        tensor("pos_weight", Kind.OPTIONAL_TENSOR), domains=_UNIT,
+        tensor("pos_weight", ParameterKind.OPTIONAL_TENSOR), domains=_UNIT,
     ),
     _loss(
         "hinge_embedding_loss", _pairwise, 4, INPUT, _TARGET, attribute("margin", 1.0, 0.5, 1.0),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kernelwright.ops.operator import Bound, Kind, Numerics, Operator, Param, TensorType
+from kernelwright.ops.operator import Bound, Numerics, Operator, Param, ParameterKind, TensorType
 from kernelwright.ops.rules import (
     INPUT,
     attribute,
@@ -145,7 +145,7 @@ OPERATORS: tuple[Operator, ...] = (
     _two_added("baddbmm", "batch1", "batch2", (3, 3)),
     _contraction(
         "linear",
-        (INPUT, tensor("weight"), tensor("bias", Kind.OPTIONAL_TENSOR)),
+        (INPUT, tensor("weight"), tensor("bias", ParameterKind.OPTIONAL_TENSOR)),
         "input",
         _linear_types,
     ),

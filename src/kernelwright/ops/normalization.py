@@ -8,17 +8,17 @@ from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
     Domain,
-    Kind,
     Numerics,
     Operator,
     Param,
+    ParameterKind,
     TensorType,
 )
 from kernelwright.ops.rules import INPUT, Aten, attribute, common, float_dtype, require, tensor
 from kernelwright.ops.windows import laid_out, spread
 
-_WEIGHT = tensor("weight", Kind.OPTIONAL_TENSOR)
-_BIAS = tensor("bias", Kind.OPTIONAL_TENSOR)
+_WEIGHT = tensor("weight", ParameterKind.OPTIONAL_TENSOR)
+_BIAS = tensor("bias", ParameterKind.OPTIONAL_TENSOR)
 _EPS = attribute("eps", 1e-5, 1e-5, 1e-3)
 _MOMENTUM = attribute("momentum", 0.1)
 
@@ -191,12 +191,12 @@ def _norm(
 
 
 _ANY_STATS = (
-    Param(name="running_mean", kind=Kind.OPTIONAL_TENSOR),
-    Param(name="running_var", kind=Kind.OPTIONAL_TENSOR),
+    Param(name="running_mean", kind=ParameterKind.OPTIONAL_TENSOR),
+    Param(name="running_var", kind=ParameterKind.OPTIONAL_TENSOR),
 )
 _NO_STATS = (
-    tensor("running_mean", Kind.OPTIONAL_TENSOR),
-    tensor("running_var", Kind.OPTIONAL_TENSOR),
+    tensor("running_mean", ParameterKind.OPTIONAL_TENSOR),
+    tensor("running_var", ParameterKind.OPTIONAL_TENSOR),
 )
 _VARIANCE_DOMAIN = {"running_var": Domain.POSITIVE}
 
@@ -246,8 +246,8 @@ OPERATORS: tuple[Operator, ...] = (
         "batch_norm_train",
         (
             INPUT,
-            Param(name="weight", kind=Kind.OPTIONAL_TENSOR),
-            Param(name="bias", kind=Kind.OPTIONAL_TENSOR),
+            Param(name="weight", kind=ParameterKind.OPTIONAL_TENSOR),
+            Param(name="bias", kind=ParameterKind.OPTIONAL_TENSOR),
             tensor("running_mean"),
             tensor("running_var"),
             attribute("training", REQUIRED, True),

@@ -54,7 +54,7 @@ class TensorType:
         return self.numel * ALL_DTYPE_BYTES[self.dtype]
 
 
-class Kind(StrEnum):
+class ParameterKind(StrEnum):
     """What a parameter of an operator holds."""
 
     TENSOR = "tensor"
@@ -71,7 +71,7 @@ class Kind(StrEnum):
     @property
     def is_sequence(self) -> bool:
         """The parameter holds a tuple of tensors."""
-        return self in (Kind.TENSORS, Kind.OPTIONAL_TENSORS)
+        return self in (ParameterKind.TENSORS, ParameterKind.OPTIONAL_TENSORS)
 
 
 REQUIRED: Any = object()
@@ -82,7 +82,7 @@ REQUIRED: Any = object()
 class Param:
     name: str
     """The keyword of the PyTorch callable."""
-    kind: Kind
+    kind: ParameterKind
     default: Any = REQUIRED
     domain: tuple[Any, ...] = ()
     """Values a sampler may draw for an attribute; empty where shapes decide."""
@@ -179,7 +179,7 @@ class Operator:
     @property
     def reads_tensors(self) -> bool:
         """Some parameter takes a tensor; otherwise nothing says on which device results are."""
-        return any(param.kind is not Kind.ATTRIBUTE for param in self.params)
+        return any(param.kind is not ParameterKind.ATTRIBUTE for param in self.params)
 
     def param(self, name: str) -> Param:
         return next(p for p in self.params if p.name == name)

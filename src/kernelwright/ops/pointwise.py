@@ -8,11 +8,11 @@ from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
     Domain,
-    Kind,
     Layout,
     Numerics,
     Operator,
     Param,
+    ParameterKind,
     TensorType,
 )
 from kernelwright.ops.rules import (
@@ -36,7 +36,7 @@ from kernelwright.ops.rules import (
     tensor,
 )
 
-_TENSOR_KINDS = (Kind.TENSOR, Kind.TENSOR_OR_SCALAR)
+_TENSOR_KINDS = (ParameterKind.TENSOR, ParameterKind.TENSOR_OR_SCALAR)
 NEGATIVE_SLOPES = (0.01, 0.1, 0.2)
 
 
@@ -199,9 +199,9 @@ def _binary(
     jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
     """`numbers` names the operands a number may stand in for: "", "right" or "both"."""
-    either = Kind.TENSOR_OR_SCALAR
-    left = either if numbers == "both" else Kind.TENSOR
-    right = either if numbers else Kind.TENSOR
+    either = ParameterKind.TENSOR_OR_SCALAR
+    left = either if numbers == "both" else ParameterKind.TENSOR
+    right = either if numbers else ParameterKind.TENSOR
     params = (tensor("input", left), tensor(second, right), *attributes)
     return _pointwise(
         name,
@@ -429,20 +429,20 @@ _TERNARY = (
     _pointwise(
         "where", "torch.where",
         (
-            tensor("condition"), tensor("input", Kind.TENSOR_OR_SCALAR),
-            tensor("other", Kind.TENSOR_OR_SCALAR),
+            tensor("condition"), tensor("input", ParameterKind.TENSOR_OR_SCALAR),
+            tensor("other", ParameterKind.TENSOR_OR_SCALAR),
         ),
         _where_dtype, exact=True,
         aten={f"aten.where.{k}": SELF for k in ("self", "ScalarOther", "ScalarSelf", "Scalar")},
     ),
     _pointwise(
         "lerp", "torch.lerp",
-        (INPUT, tensor("end"), tensor("weight", Kind.TENSOR_OR_SCALAR)),
+        (INPUT, tensor("end"), tensor("weight", ParameterKind.TENSOR_OR_SCALAR)),
         _common_float, _overloads("lerp"),
     ),
     _pointwise(
         "masked_fill", "torch.masked_fill",
-        (INPUT, tensor("mask"), tensor("value", Kind.TENSOR_OR_SCALAR)),
+        (INPUT, tensor("mask"), tensor("value", ParameterKind.TENSOR_OR_SCALAR)),
         _masked_fill_dtype, _overloads("masked_fill"), exact=True, keeps_layout=False,
     ),
     *(

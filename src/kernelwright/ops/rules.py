@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernelwright.ops.operator import Bound, Kind, Layout, Param, TensorType
+from kernelwright.ops.operator import Bound, Layout, Param, ParameterKind, TensorType
 
 SELF = {"self": "input"}
 """ATen calls the first tensor `self`; the PyTorch callables call it `input`."""
@@ -17,16 +17,16 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTS = ("uint8", "int8", "int16", "int32", "int64")
 
 
-def tensor(name: str, kind: Kind = Kind.TENSOR) -> Param:
+def tensor(name: str, kind: ParameterKind = ParameterKind.TENSOR) -> Param:
     """A tensor parameter; one of Kind.OPTIONAL_TENSOR is None where it is not given."""
-    if kind is Kind.OPTIONAL_TENSOR:
+    if kind is ParameterKind.OPTIONAL_TENSOR:
         return Param(name=name, kind=kind, default=None)
     return Param(name=name, kind=kind)
 
 
 def attribute(name: str, default: Any, *domain: Any) -> Param:
     """A compile-time parameter; `domain` lists values a sampler may draw."""
-    return Param(name=name, kind=Kind.ATTRIBUTE, default=default, domain=domain)
+    return Param(name=name, kind=ParameterKind.ATTRIBUTE, default=default, domain=domain)
 
 
 INPUT = tensor("input")

@@ -8,10 +8,10 @@ from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
     Domain,
-    Kind,
     Numerics,
     Operator,
     Param,
+    ParameterKind,
     TensorType,
 )
 from kernelwright.ops.rules import (
@@ -131,7 +131,7 @@ OPERATORS: tuple[Operator, ...] = (
         flops=lambda b, _: b["index"].numel, **_AT_INDEX,
     ),
     _writing(
-        "index_put", tensor("indices", Kind.OPTIONAL_TENSORS), tensor("values"),
+        "index_put", tensor("indices", ParameterKind.OPTIONAL_TENSORS), tensor("values"),
         attribute("accumulate", False), call="torch.ops.aten.index_put", types=_index_put_types,
         numerics=Numerics.REDUCTION, flops=_num_put, domains={"indices": Domain.INDEX},
         index_bound=least_size,

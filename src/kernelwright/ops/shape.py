@@ -9,11 +9,11 @@ from math import prod
 from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
-    Kind,
     Layout,
     Numerics,
     Operator,
     Param,
+    ParameterKind,
     TensorType,
 )
 from kernelwright.ops.rules import (
@@ -344,7 +344,7 @@ _VIEWS = (
     ),
 )  # fmt: skip
 
-_TENSORS = tensor("tensors", Kind.TENSORS)
+_TENSORS = tensor("tensors", ParameterKind.TENSORS)
 
 _COPIES = (
     _reshaping(

@@ -47,7 +47,7 @@ class Expr:
             )
         (one, left), (two, right) = _split(self), _split(other)
         factors = tuple(sorted((*_factors(left), *_factors(right)), key=repr))
-        return Product(factors) * (one * two)
+        return SizeProduct(factors) * (one * two)
 
     __rmul__ = __mul__
 
@@ -130,7 +130,7 @@ class Quotient(Expr):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Product(Expr):
+class SizeProduct(Expr):
     factors: tuple[Expr, ...]
     """Two or more, in order of their text."""
 
@@ -188,7 +188,7 @@ def _split(size: Expr) -> tuple[int, Expr]:
 
 
 def _factors(size: Expr) -> tuple[Expr, ...]:
-    return size.factors if isinstance(size, Product) else (size,)
+    return size.factors if isinstance(size, SizeProduct) else (size,)
 
 
 def _ratio(size: Expr, divisor: Expr) -> Size:
@@ -212,7 +212,7 @@ def _sign(size: Size) -> int:
         return 1
     if isinstance(size, Quotient):
         return _sign(size.of)
-    if isinstance(size, Product):
+    if isinstance(size, SizeProduct):
         return prod(map(_sign, size.factors))
     signs = {_sign(term) * (1 if factor > 0 else -1) for term, factor in _parts(size)[0].items()}
     if len(signs) > 1:
@@ -240,7 +240,7 @@ def _inner_variables(size: Expr) -> tuple[Var, ...]:
     match size:
         case Quotient():
             return variables(size.of)
-        case Product():
+        case SizeProduct():
             return tuple(chain.from_iterable(map(variables, size.factors)))
         case Linear():
             return tuple(chain.from_iterable(variables(term) for term, _ in size.terms))
@@ -254,7 +254,7 @@ def evaluate(size: Size, value: Callable[[Var], Any]) -> Any:
             return value(size)
         case Quotient():
             return evaluate(size.of, value) // size.divisor
-        case Product():
+        case SizeProduct():
             return reduce(mul, (evaluate(factor, value) for factor in size.factors))
         case Linear():
             parts = (evaluate(term, value) * factor for term, factor in size.terms)

@@ -20,7 +20,7 @@ from kernelwright.policy.draw import uniforms
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.rows import Rows, Waiting
 from kernelwright.policy.slots import SlotCache, grouped
-from kernelwright.policy.steps import Steps
+from kernelwright.policy.steps import DecodingSteps
 from kernelwright.policy.threads import Threads
 from kernelwright.timing.stages import worked_s
 
@@ -46,7 +46,7 @@ PROMPT_TOKENS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenTokens:
     tokens: list[int]
     """Without the one that ends the row."""
     end: int | None
@@ -82,7 +82,7 @@ class Decoder:
         self._model, self._config = model, model.config.get_text_config()
         self._turn = turn
         self._num_threads = Threads(torch.get_num_threads())
-        self._steps = Steps(model, stops=stops)
+        self._steps = DecodingSteps(model, stops=stops)
         self._stops = frozenset(stops)
         self._device = model.device
         self._on_gpu = self._device.type == "cuda"
@@ -99,7 +99,7 @@ class Decoder:
 
     def decode(
         self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
-    ) -> list[Written]:
+    ) -> list[WrittenTokens]:
         """What follows each prompt; nothing follows one that fills the model's context.
 
         Args:
@@ -111,7 +111,7 @@ class Decoder:
     @torch.inference_mode()
     def stream(
         self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
-    ) -> Iterator[tuple[int, Written]]:
+    ) -> Iterator[tuple[int, WrittenTokens]]:
         """As `decode`, each row with its number as soon as it ends."""
         limits = [min(sampling.max_tokens, self.context - len(prompt)) for prompt in prompts]
         order = sorted(
@@ -119,7 +119,7 @@ class Decoder:
         )
         left = set(range(len(prompts)))
         if not order:
-            yield from ((number, Written([], end=None)) for number in left)
+            yield from ((number, WrittenTokens([], end=None)) for number in left)
             return
         self._steps.aim(sampling)
         waiting = [Waiting(i, list(prompts[i]), seeds[i], limits[i]) for i in order]
@@ -129,7 +129,7 @@ class Decoder:
                 left.remove(index)
                 yield index, written
         for number in left:
-            yield number, Written([], end=None, is_out_of_time=limits[number] > 0)
+            yield number, WrittenTokens([], end=None, is_out_of_time=limits[number] > 0)
 
     def release(self) -> None:
         """Give back what keys, values and captured steps hold; `decode` takes it again."""
@@ -139,7 +139,9 @@ class Decoder:
         if self._on_gpu:
             torch.cuda.empty_cache()  # other processes, the judge's guests say, have room then
 
-    def _all(self, waiting: list[Waiting], for_s: float | None) -> Iterator[tuple[int, Written]]:
+    def _all(
+        self, waiting: list[Waiting], for_s: float | None
+    ) -> Iterator[tuple[int, WrittenTokens]]:
         """Every row as it ends, by its index; those last in `waiting` begin first. After `for_s`
         seconds, of which turns that others have are none, all that run end, and those that wait do
         not begin."""
@@ -278,7 +280,7 @@ class Decoder:
                 running[new] = running.pop(old)
         return rows
 
-    def _ended(self, running: dict[int, Waiting]) -> Iterator[tuple[int, Written]]:
+    def _ended(self, running: dict[int, Waiting]) -> Iterator[tuple[int, WrittenTokens]]:
         """Take out the rows that are done."""
         done = self._rows.done.tolist()
         slots = [slot for slot in running if done[slot]]
@@ -292,9 +294,12 @@ class Decoder:
             row = running.pop(slot)
             has_end = last in self._stops
             if has_end:
-                yield row.index, Written(before, last)
+                yield row.index, WrittenTokens(before, last)
             else:
-                yield row.index, Written([*before, last], None, is_out_of_time=count < row.limit)
+                yield (
+                    row.index,
+                    WrittenTokens([*before, last], None, is_out_of_time=count < row.limit),
+                )
 
     def _tensor(self, values: list[Any]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self._device)

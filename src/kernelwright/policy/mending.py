@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.core.seed import derive
 from kernelwright.policy.answer import read_answer
-from kernelwright.policy.decode import Decoder, Written
+from kernelwright.policy.decode import Decoder, WrittenTokens
 from kernelwright.policy.faults import first_fault
 from kernelwright.policy.places import ends_of
 from kernelwright.policy.policy import Sampling
@@ -42,13 +42,13 @@ class Mender:
 
     def mend(
         self,
-        written: Sequence[Written],
+        written: Sequence[WrittenTokens],
         prompts: Sequence[list[int]],
         programs: Sequence[Program],
         *,
         seeds: Sequence[int],
         sampling: Sampling,
-    ) -> list[Written]:
+    ) -> list[WrittenTokens]:
         """The answers, those with a fault continued anew from there, `sampling.mends` times at
         most. An answer whose continuations all fail stays as it was after the last.
 
@@ -79,7 +79,7 @@ class Mender:
                 mended[row.number] = replace(more, tokens=[*kept, *more.tokens])
         return mended
 
-    def _kept(self, answer: Written, program: Program) -> int | None:
+    def _kept(self, answer: WrittenTokens, program: Program) -> int | None:
         """Tokens of an answer before its first fault; None where no fault is found."""
         text = str(self._tokenizer.decode(answer.tokens, skip_special_tokens=True))
         candidate = read_answer(text, origin="").candidate

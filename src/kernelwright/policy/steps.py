@@ -19,7 +19,7 @@ CAPTURING = "captur"
 """In every message of CUDA's and PyTorch's about what a graph cannot hold."""
 
 
-class Steps:
+class DecodingSteps:
     """Steps of one model. What is captured reads rows and cache where they were: `forget` before
     they move."""
 

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Any
 
-from kernelwright.ops.operator import DTYPE_BYTES, REQUIRED, Kind, Operator, TensorType
+from kernelwright.ops.operator import DTYPE_BYTES, REQUIRED, Operator, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs import extern
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
@@ -131,7 +131,7 @@ def _order(op: str) -> tuple[tuple[str, bool], ...]:
     """Parameters in call order -> whether they may go by position."""
     if op not in operators():
         return tuple((arg.name, not arg.kwarg_only) for arg in extern.schema_args(op))
-    return tuple((p.name, p.kind is not Kind.ATTRIBUTE) for p in operators()[op].params)
+    return tuple((p.name, p.kind is not ParameterKind.ATTRIBUTE) for p in operators()[op].params)
 
 
 def returns_sequence(call: Call) -> bool:
@@ -144,21 +144,21 @@ def is_default(value: Any, default: Any) -> bool:
     return isinstance(value, bool) == isinstance(default, bool) and bool(value == default)
 
 
-def fits(kind: Kind, value: Any) -> bool:
+def fits(kind: ParameterKind, value: Any) -> bool:
     """Whether a parameter of this kind can hold the value."""
-    if kind is Kind.TENSORS:
+    if kind is ParameterKind.TENSORS:
         return isinstance(value, tuple) and bool(value) and all(isinstance(v, Ref) for v in value)
-    if kind is Kind.OPTIONAL_TENSORS:
+    if kind is ParameterKind.OPTIONAL_TENSORS:
         return (
             isinstance(value, tuple)
             and _has_ref(value)
             and all(v is None or isinstance(v, Ref) for v in value)
         )
-    if kind is Kind.TENSOR_OR_SCALAR:
+    if kind is ParameterKind.TENSOR_OR_SCALAR:
         return isinstance(value, Ref | int | float)
-    if kind is Kind.ATTRIBUTE:
+    if kind is ParameterKind.ATTRIBUTE:
         return not _has_ref(value)
-    return isinstance(value, Ref) or (kind is Kind.OPTIONAL_TENSOR and value is None)
+    return isinstance(value, Ref) or (kind is ParameterKind.OPTIONAL_TENSOR and value is None)
 
 
 def _has_ref(value: Any) -> bool:

@@ -38,7 +38,7 @@ def fingerprint(program: Program, *, sizes: bool = True) -> str:
             the same if they make the same kind of calls of each other's results: what counts of an
             attribute is then that it is given, dimensions counted from the last, flags and modes.
     """
-    graph = _Graph(program, sizes)
+    graph = _ColouredGraph(program, sizes)
     num_colours = graph.refine()
     while num_colours < graph.num_nodes and (found := graph.refine()) > num_colours:
         num_colours = found
@@ -46,7 +46,7 @@ def fingerprint(program: Program, *, sizes: bool = True) -> str:
 
 
 @dataclass(slots=True)
-class _Graph:
+class _ColouredGraph:
     """The colours of a program's calls and of the values that they read or make."""
 
     program: Program

@@ -19,7 +19,7 @@ from kernelwright.programs import extern
 from kernelwright.programs.build import Builder
 from kernelwright.programs.draws.reading import read_inputs
 from kernelwright.programs.program import Program, Ref
-from kernelwright.programs.syntax import NotConstant, Source, constant, dotted
+from kernelwright.programs.syntax import NotConstant, SourceText, constant, dotted
 
 _FORM = "define get_inputs() that returns a list and fused_operator(...) that computes from it"
 _FLAT = "write straight-line calls of torch.* and F.* functions, one a line"
@@ -38,7 +38,7 @@ def parse(text: str, file: str = "<text>") -> Program:
     Raises:
         UsageError: not this form, or an operator refuses its arguments; names file and line.
     """
-    source = Source(file)
+    source = SourceText(file)
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -60,7 +60,9 @@ def parse(text: str, file: str = "<text>") -> Program:
     if len(names) != len(refs) or main.args.vararg or main.args.kwonlyargs:
         message = f"fused_operator takes {len(names)} inputs, get_inputs returns {len(refs)}"
         source.fail(main, message, "give fused_operator one parameter for each input")
-    return _Body(source, builder, {**constants, **dict(zip(names, refs, strict=True))}).run(main)
+    return _EntryBody(source, builder, {**constants, **dict(zip(names, refs, strict=True))}).run(
+        main
+    )
 
 
 def _constants(body: list[ast.stmt]) -> dict[str, Any]:
@@ -76,10 +78,10 @@ def _constants(body: list[ast.stmt]) -> dict[str, Any]:
     return found
 
 
-class _Body:
+class _EntryBody:
     """Walks the statements of `fused_operator`; values are `Ref`s, tuples of them, or constants."""
 
-    def __init__(self, source: Source, builder: Builder, names: dict[str, Any]) -> None:
+    def __init__(self, source: SourceText, builder: Builder, names: dict[str, Any]) -> None:
         self.source, self.builder, self.names = source, builder, names
 
     def run(self, main: ast.FunctionDef) -> Program:

@@ -31,7 +31,7 @@ _SPELLED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """Where text came from; makes the errors about it."""
 
     file: str

@@ -37,7 +37,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class CurveDot:
     x: float
     y: float
     tooltip: str
@@ -48,27 +48,27 @@ class Shape:
     name: str
     color: int
     path: str
-    dots: tuple[Dot, ...]
+    dots: tuple[CurveDot, ...]
     last: str
     """The last value, as text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class CurveTick:
     at: float
     text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chart:
+class CurveChart:
     title: str
     note: str
     look: str
     """"line" or "area"."""
     shapes: tuple[Shape, ...]
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    marks: tuple[Tick, ...]
+    x_ticks: tuple[CurveTick, ...]
+    y_ticks: tuple[CurveTick, ...]
+    marks: tuple[CurveTick, ...]
     width: float = WIDTH
     height: float = HEIGHT
     left: float = LEFT
@@ -94,7 +94,7 @@ def line_chart(
     is_log: bool = False,
     marks: Sequence[Mark] = (),
     note: str = "",
-) -> Chart | None:
+) -> CurveChart | None:
     """A line for each series; None where nothing has a value.
 
     Args:
@@ -106,8 +106,8 @@ def line_chart(
     if not values:
         return None
     steps = [x for each in drawn for x, _ in each.points]
-    scale = _Scale(steps, values, is_log=is_log)
-    return Chart(
+    scale = _LinearScale(steps, values, is_log=is_log)
+    return CurveChart(
         title=title,
         note=note,
         look="line",
@@ -134,7 +134,7 @@ def stack_chart(
     show: Show = number,
     marks: Sequence[Mark] = (),
     note: str = "",
-) -> Chart | None:
+) -> CurveChart | None:
     """Layers that add up, the first at the bottom; None where there is nothing to add up.
 
     All series have the same steps; a value of None counts as 0. Of more layers than there are
@@ -147,14 +147,14 @@ def stack_chart(
     steps = [x for x, _ in drawn[0].points]
     heights = [[y or 0.0 for _, y in each.points] for each in drawn]
     tops = [sum(column) for column in zip(*heights, strict=True)]
-    scale = _Scale(steps, [0.0, *tops], is_log=False)
+    scale = _LinearScale(steps, [0.0, *tops], is_log=False)
     below, shapes = [0.0] * len(steps), []
     for i, (each, own) in enumerate(zip(drawn, heights, strict=True)):
         above = [a + b for a, b in zip(below, own, strict=True)]
         last = show(whole[i].last or 0.0)
         shapes.append(Shape(each.name, i % NUM_COLORS, scale.area(steps, below, above), (), last))
         below = above
-    return Chart(
+    return CurveChart(
         title=title,
         note=note,
         look="area",
@@ -193,16 +193,17 @@ def _meant(points: Sequence[tuple[float, float | None]]) -> tuple[float, float |
     return fmean(x for x, _ in points), fmean(values) if values else None
 
 
-def _dots(series: Series, scale: "_Scale", show: Show) -> tuple[Dot, ...]:
+def _dots(series: Series, scale: "_LinearScale", show: Show) -> tuple[CurveDot, ...]:
     known = [(x, y) for x, y in series.points if y is not None]
     if len(known) > MOST_DOTS:
         return ()
     return tuple(
-        Dot(scale.x(x), scale.y(y), f"{series.name}: {show(y)} at step {x:g}") for x, y in known
+        CurveDot(scale.x(x), scale.y(y), f"{series.name}: {show(y)} at step {x:g}")
+        for x, y in known
     )
 
 
-class _Scale:
+class _LinearScale:
     """Pixels from steps and values."""
 
     def __init__(self, steps: Sequence[float], values: Sequence[float], *, is_log: bool) -> None:
@@ -236,17 +237,17 @@ class _Scale:
         down = [f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in zip(steps, below, strict=True)]
         return "M" + "L".join([*up, *reversed(down)]) + "z"
 
-    def marks(self, marks: Sequence[Mark]) -> tuple[Tick, ...]:
+    def marks(self, marks: Sequence[Mark]) -> tuple[CurveTick, ...]:
         low, high = self.steps
-        return tuple(Tick(self.x(step), text) for step, text in marks if low <= step <= high)
+        return tuple(CurveTick(self.x(step), text) for step, text in marks if low <= step <= high)
 
-    def x_ticks(self) -> tuple[Tick, ...]:
+    def x_ticks(self) -> tuple[CurveTick, ...]:
         whole = [step for step in _round_values(self.steps) if step == int(step)]
-        return tuple(Tick(self.x(step), number(step)) for step in whole)
+        return tuple(CurveTick(self.x(step), number(step)) for step in whole)
 
-    def y_ticks(self, show: Show) -> tuple[Tick, ...]:
+    def y_ticks(self, show: Show) -> tuple[CurveTick, ...]:
         values = _round_powers(self.values) if self.is_log else _round_values(self.values)
-        return tuple(Tick(self.y(value), show(value)) for value in values)
+        return tuple(CurveTick(self.y(value), show(value)) for value in values)
 
 
 def _along(value: float, span: tuple[float, float], start: float, end: float) -> float:

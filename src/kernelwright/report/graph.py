@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernelwright.core.record import Record
 from kernelwright.report import format as text
 from kernelwright.report.format import quantity
-from kernelwright.report.layout import Layout, layered
+from kernelwright.report.layout import DrawingLayout, layered
 
 NODE_HEIGHT = 44
 ROW_HEIGHT = 78
@@ -16,7 +16,7 @@ LETTER_WIDTH, SMALL_LETTER_WIDTH = 7.8, 6.4
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DrawnNode:
     name: str
     detail: str
     """Shape of the first output."""
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    nodes: tuple[Node, ...]
+    nodes: tuple[DrawnNode, ...]
     edges: tuple[str, ...]
     """SVG path data."""
     width: float
@@ -73,11 +73,13 @@ def _width(call: Record) -> float:
     return max(96.0, letters + 44)
 
 
-def _node(call: Record, colors: Mapping[int, int], center: float, row: int, width: float) -> Node:
+def _node(
+    call: Record, colors: Mapping[int, int], center: float, row: int, width: float
+) -> DrawnNode:
     color = colors.get(call["fragment"], -1)
     reads, writes = ", ".join(call["inputs"]), ", ".join(call["outputs"])
     work = f"{quantity(call['flops'], 'FLOP')}, {quantity(call['bytes'], 'B')}"
-    return Node(
+    return DrawnNode(
         name=call["op"],
         detail=shape_text(call["shapes"][0]) if call["shapes"] else "",
         kind="extern" if call["extern"] else "triton" if color >= 0 else "pytorch",
@@ -90,7 +92,7 @@ def _node(call: Record, colors: Mapping[int, int], center: float, row: int, widt
     )
 
 
-def _height(layout: Layout) -> float:
+def _height(layout: DrawingLayout) -> float:
     return layout.num_rows * ROW_HEIGHT - (ROW_HEIGHT - NODE_HEIGHT) + 2 * MARGIN
 
 

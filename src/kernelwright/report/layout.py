@@ -16,7 +16,7 @@ PLACE_SWEEPS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DrawingLayout:
     rows: tuple[int, ...]
     """Row of each node, from 0 at the top."""
     centers: tuple[float, ...]
@@ -30,10 +30,10 @@ class Layout:
         return max(self.rows, default=-1) + 1
 
 
-def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout:
+def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> DrawingLayout:
     """Place nodes of the given widths; every edge (a, b) has a < b."""
     rows = _rows(len(widths), edges)
-    graph = _Graph(list(widths), list(rows))
+    graph = _DrawnGraph(list(widths), list(rows))
     chains = [graph.add_chain(a, b) for a, b in edges]
     lines = graph.lines()
     for sweep in range(ORDER_SWEEPS):
@@ -42,7 +42,7 @@ def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout
     halves = [w / 2 for w in graph.widths]
     left = min((c - h for c, h in zip(centers, halves, strict=True)), default=0.0)
     centers = [c - left for c in centers]
-    return Layout(
+    return DrawingLayout(
         rows=tuple(rows),
         centers=tuple(centers[: len(widths)]),
         paths=tuple(tuple((graph.rows[n], centers[n]) for n in chain) for chain in chains),
@@ -50,7 +50,7 @@ def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout
     )
 
 
-class _Graph:
+class _DrawnGraph:
     """Nodes and bends with their neighbours one row up and one row down."""
 
     def __init__(self, widths: list[float], rows: list[int]) -> None:
@@ -93,7 +93,7 @@ def _rows(num_nodes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return rows
 
 
-def _order(graph: _Graph, lines: list[list[int]], *, down: bool) -> None:
+def _order(graph: _DrawnGraph, lines: list[list[int]], *, down: bool) -> None:
     """Sort every row by where its neighbours in the row before are; no neighbour keeps place."""
     neighbours = graph.above if down else graph.below
     place = {node: float(i) for line in lines for i, node in enumerate(line)}
@@ -103,7 +103,7 @@ def _order(graph: _Graph, lines: list[list[int]], *, down: bool) -> None:
         place.update({node: float(i) for i, node in enumerate(line)})
 
 
-def _place(graph: _Graph, lines: list[list[int]]) -> list[float]:
+def _place(graph: _DrawnGraph, lines: list[list[int]]) -> list[float]:
     centers = [0.0] * len(graph.rows)
     for line in lines:
         _spread(graph, line, centers, [0.0] * len(line))
@@ -120,7 +120,7 @@ def _place(graph: _Graph, lines: list[list[int]]) -> list[float]:
     return centers
 
 
-def _spread(graph: _Graph, line: list[int], centers: list[float], wishes: list[float]) -> None:
+def _spread(graph: _DrawnGraph, line: list[int], centers: list[float], wishes: list[float]) -> None:
     """Place a row nearest (least squares) to its wishes, in order and without overlap.
 
     With the least offsets taken off, the rest is isotonic regression: pool adjacent violators.

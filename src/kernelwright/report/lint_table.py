@@ -19,7 +19,7 @@ TOLERANCES = ("strict", "1e-4", "1e-2")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LintedTask:
     level: int
     number: int
     line: Record
@@ -67,17 +67,17 @@ def write_page(records: Path, page: Path) -> None:
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def linted_tasks(lines: Sequence[Record]) -> Iterator[Task]:
+def linted_tasks(lines: Sequence[Record]) -> Iterator[LintedTask]:
     """One for each task, by its last record."""
-    by_name: dict[str, Task] = {}
+    by_name: dict[str, LintedTask] = {}
     for line in lines:
         match = re.match(r"level(\d+)/(\d+)_", line.get("task", ""))
         if match:
-            by_name[line["task"]] = Task(int(match[1]), int(match[2]), line)
+            by_name[line["task"]] = LintedTask(int(match[1]), int(match[2]), line)
     yield from by_name.values()
 
 
-def _head(run: Record, tasks: Sequence[Task], name: str) -> str:
+def _head(run: Record, tasks: Sequence[LintedTask], name: str) -> str:
     environment = run["environment"]
     device = str(environment["gpu"] or "a CPU").split(",")[0]
     scaled = sum(bool(task.line.get("scaled")) for task in tasks)
@@ -95,7 +95,7 @@ def _head(run: Record, tasks: Sequence[Task], name: str) -> str:
     return text
 
 
-def _counts(tasks: Sequence[Task]) -> str:
+def _counts(tasks: Sequence[LintedTask]) -> str:
     """By level: tasks with a reason at each tolerance, with weak findings only, and clean ones."""
     rows = [
         "A reason is a finding that is not weak: a cheap answer passes at that tolerance, or a"
@@ -113,7 +113,7 @@ def _counts(tasks: Sequence[Task]) -> str:
     return "\n".join(rows)
 
 
-def _comparison(tasks: Sequence[Task]) -> str:
+def _comparison(tasks: Sequence[LintedTask]) -> str:
     by_place = {(task.level, task.number): task for task in tasks}
     rows = ["| flaw | who says so | tasks | found | not found |", "| --- | --- | --- | --- | --- |"]
     missed: dict[str, list[str]] = defaultdict(list)
@@ -130,11 +130,11 @@ def _comparison(tasks: Sequence[Task]) -> str:
     return "\n".join([*rows, "", "Why some are not found:", "", *reasons])
 
 
-def _agrees(task: Task, flaw: Flaw) -> bool:
+def _agrees(task: LintedTask, flaw: Flaw) -> bool:
     return bool(task.ids & flaw.findings)
 
 
-def _why_not(task: Task, flaw: Flaw) -> str:
+def _why_not(task: LintedTask, flaw: Flaw) -> str:
     if not task.is_linted:
         return "not linted"
     place = WHY_NOT.get((task.level, task.number)) or WHY_NOT.get(flaw.kind)
@@ -143,7 +143,7 @@ def _why_not(task: Task, flaw: Flaw) -> str:
     return place or "the linter sees nothing of it at this task's sizes and draws"
 
 
-def _fresh(tasks: Sequence[Task]) -> str:
+def _fresh(tasks: Sequence[LintedTask]) -> str:
     """Tasks with a reason that are in no list."""
     new = [
         task
@@ -154,7 +154,7 @@ def _fresh(tasks: Sequence[Task]) -> str:
     return "\n".join([f"{len(new)} tasks with a reason that is in none of the lists.", "", *rows])
 
 
-def _all(tasks: Sequence[Task]) -> str:
+def _all(tasks: Sequence[LintedTask]) -> str:
     rows = ["| task | our findings | others |", "| --- | --- | --- |"]
     for task in tasks:
         others = dict.fromkeys(
@@ -165,7 +165,7 @@ def _all(tasks: Sequence[Task]) -> str:
     return "\n".join(rows)
 
 
-def _ours(task: Task) -> str:
+def _ours(task: LintedTask) -> str:
     """Findings by id with their tightest tolerance; weak ones in italics, after the others."""
     if not task.is_linted:
         return f"not linted: {task.line['message'].splitlines()[0][:80].replace('|', '/')}"

@@ -9,7 +9,7 @@ from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
-from kernelwright.report.run import Run
+from kernelwright.report.run import ReportedRun
 
 CONTENDERS = {
     EAGER: "PyTorch",
@@ -48,7 +48,7 @@ class Ending:
     kept_in_pytorch: tuple[str, ...]
 
 
-def ending(run: Run) -> Ending:
+def ending(run: ReportedRun) -> Ending:
     """How a run ended, by its "outcome"; by its candidates where an older record has none."""
     outcome = run.result.get("outcome") or _counted(run)
     tried, counts = outcome["candidates"], outcome["fragments"]
@@ -67,7 +67,7 @@ def ending(run: Run) -> Ending:
     )
 
 
-def _counted(run: Run) -> Record:
+def _counted(run: ReportedRun) -> Record:
     """An outcome for a record that has none."""
     verdicts = [candidate["verdict"] for candidate in run.candidates]
     reasons = Counter(v["code"] for v in verdicts if not v["accepted"])
@@ -92,7 +92,7 @@ def _counted(run: Run) -> Record:
     }
 
 
-def headline(run: Run) -> Headline:
+def headline(run: ReportedRun) -> Headline:
     """The one figure a reader looks for, or why there is none.
 
     Where torch.compile was timed, the figure is over the better of PyTorch and torch.compile.
@@ -118,7 +118,7 @@ def headline(run: Run) -> Headline:
     return Headline("Not measured", "", notes, False, title)
 
 
-def better(run: Run) -> tuple[str, float, list[float]] | None:
+def better(run: ReportedRun) -> tuple[str, float, list[float]] | None:
     """What is faster, PyTorch ("eager") or torch.compile ("compiled"), by median; the speed-up over
     the two; the ends of its 95% interval, which are the smaller of both intervals' ends, or
     nothing. None where one of the three was not timed."""
@@ -131,7 +131,7 @@ def better(run: Run) -> tuple[str, float, list[float]] | None:
     return name, ratios[name][0], list(map(min, zip(*ends, strict=True))) if all(ends) else []
 
 
-def lead(run: Run) -> str:
+def lead(run: ReportedRun) -> str:
     """The headline's figure in one line; "" where torch.compile was not timed."""
     figure = better(run)
     if figure is None:
@@ -142,13 +142,13 @@ def lead(run: Run) -> str:
     return f"{factor(ratio)} over the better of PyTorch and torch.compile{interval}. {faster}"
 
 
-def _taken(run: Run, baseline: str) -> str:
+def _taken(run: ReportedRun, baseline: str) -> str:
     before_ms, after_ms = (run.result["times"][name]["median_ms"] for name in (baseline, TIMED))
     taken = f"{milliseconds(before_ms)} to {milliseconds(after_ms)} a call"
     return f"{taken}, against {CONTENDERS[COMPILE]}" if baseline == COMPILE else taken
 
 
-def _over(run: Run, baseline: str) -> list[float]:
+def _over(run: ReportedRun, baseline: str) -> list[float]:
     """[ratio, low, high] over a baseline; [ratio] alone, of medians, without an interval."""
     before_ms, after_ms = (run.result["times"][name]["median_ms"] for name in (baseline, TIMED))
     return list(_speedups(run).get(_SPEEDUPS[baseline], [before_ms / after_ms]))
@@ -158,7 +158,7 @@ def _interval(ends: Sequence[float]) -> str:
     return f"95%: {ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
 
 
-def _speedups(run: Run) -> Record:
+def _speedups(run: ReportedRun) -> Record:
     """[ratio, low, high] by name; an older record has that of its verdict."""
     if "speedups" in run.result:
         return dict(run.result["speedups"])
@@ -168,7 +168,7 @@ def _speedups(run: Run) -> Record:
     return {"over_eager": [verdict["speedup"], *verdict["speedup_interval"]]}
 
 
-def _beside_compile(run: Run) -> tuple[str, ...]:
+def _beside_compile(run: ReportedRun) -> tuple[str, ...]:
     """A sentence on torch.compile, or why it was not timed."""
     if over := _speedups(run).get("over_compile"):
         return (against(COMPILE, *over),)
@@ -176,7 +176,7 @@ def _beside_compile(run: Run) -> tuple[str, ...]:
     return (message,) if message else ()
 
 
-def compile_note(run: Run) -> str:
+def compile_note(run: ReportedRun) -> str:
     """Why torch.compile has no time; empty where there is one, or no GPU."""
     return str(run.result.get("torch_compile", {}).get("message", ""))
 
@@ -199,7 +199,7 @@ def against(baseline: str, ratio: float, low: float | None = None, high: float =
     return f"No clear difference from {name}: {factor(ratio)} {interval}"
 
 
-def badges(run: Run) -> Sequence[tuple[str, str]]:
+def badges(run: ReportedRun) -> Sequence[tuple[str, str]]:
     """(look, text) of the badges under the title."""
     verdict = run.result["verdict"]
     is_optimized = ending(run).is_optimized

@@ -10,7 +10,7 @@ from kernelwright.report.graph import draw
 from kernelwright.report.outcome import badges, ending, headline
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.roofline import chart
-from kernelwright.report.run import Run, read_run
+from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.report.sections import (
     bar_groups,
     code,
@@ -30,7 +30,7 @@ def render(records_path: Path, html_path: Path) -> None:
     write_page(html_path, page(read_run(records_path)))
 
 
-def page(run: Run) -> str:
+def page(run: ReportedRun) -> str:
     """The page of one run as HTML text."""
     colors = colors_of(run.fragments)
     return template("page.html").render(

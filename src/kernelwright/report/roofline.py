@@ -30,7 +30,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class RooflineTick:
     at: float
     text: str
 
@@ -44,13 +44,13 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class RooflineChart:
     points: tuple[Point, ...]
     moves: tuple[tuple[float, float, float, float], ...]
     """Lines from a fragment's eager point to its best one."""
     roofs: tuple[Roof, ...]
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[RooflineTick, ...]
+    y_ticks: tuple[RooflineTick, ...]
     gpu: str
     is_estimate: bool
     num_left_out: int
@@ -86,7 +86,7 @@ def _floor_ms(work: Record) -> float:
 
 def chart(
     program: Record, fragments: Sequence[Record], colors: Mapping[int, int], device: str
-) -> Chart | None:
+) -> RooflineChart | None:
     """Where the winning fragments are under the roof, before and after; None without one.
 
     A measured run shows eager and best times; where nothing was measured, the points sit on the
@@ -100,7 +100,7 @@ def chart(
     dots = [dot for f in counted for dot in _dots(program, f, is_estimate)]
     if not dots:
         return None
-    scale = _Scale([d[1] for d in dots], [d[2] for d in dots], peak)
+    scale = _LogScale([d[1] for d in dots], [d[2] for d in dots], peak)
     points = tuple(_point(scale, dot, colors) for dot in dots)
     by_kind = {(dot[0]["id"], dot[3]): point for dot, point in zip(dots, points, strict=True)}
     moves = tuple(
@@ -108,13 +108,13 @@ def chart(
         for (fragment, kind), b in by_kind.items()
         if kind == "best" and (a := by_kind.get((fragment, "eager"))) is not None
     )
-    return Chart(
+    return RooflineChart(
         points=points,
         moves=moves,
         roofs=() if peak is None else scale.roofs(peak),
-        x_ticks=tuple(Tick(scale.x(v), _power(v)) for v in scale.decades(scale.x_range)),
+        x_ticks=tuple(RooflineTick(scale.x(v), _power(v)) for v in scale.decades(scale.x_range)),
         y_ticks=tuple(
-            Tick(scale.y(v), quantity(v, "FLOP/s")) for v in scale.decades(scale.y_range)
+            RooflineTick(scale.y(v), quantity(v, "FLOP/s")) for v in scale.decades(scale.y_range)
         ),
         gpu=gpu,
         is_estimate=is_estimate,
@@ -141,7 +141,7 @@ def _dots(program: Record, fragment: Record, is_estimate: bool) -> list[_Dot]:
     return dots
 
 
-def _point(scale: "_Scale", dot: _Dot, colors: Mapping[int, int]) -> Point:
+def _point(scale: "_LogScale", dot: _Dot, colors: Mapping[int, int]) -> Point:
     fragment, intensity, per_s, kind = dot
     return Point(
         x=scale.x(intensity),
@@ -153,7 +153,7 @@ def _point(scale: "_Scale", dot: _Dot, colors: Mapping[int, int]) -> Point:
     )
 
 
-class _Scale:
+class _LogScale:
     """Whole decades around the points, and pixels from values."""
 
     def __init__(self, xs: list[float], ys: list[float], peak: Peak | None) -> None:

@@ -10,7 +10,7 @@ from kernelwright.core.record import Record
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class ReportedRun:
     run: Record
     """Target, options, environment, device."""
     program: Record
@@ -22,7 +22,7 @@ class Run:
         return [c for c in self.candidates if c["fragment"] == fragment]
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> ReportedRun:
     """The last run in a records file (a folder that was used twice holds two).
 
     Raises:
@@ -38,7 +38,7 @@ def read_run(path: Path) -> Run:
             raise UsageError(
                 f"no {kind!r} record", file=str(path), remedy="the run did not end: run it again"
             )
-    return Run(
+    return ReportedRun(
         run=kinds["run"][-1],
         program=kinds["program"][-1],
         fragments=tuple(kinds.get("fragment", ())),

@@ -16,7 +16,7 @@ from kernelwright.report import words
 from kernelwright.report.format import count, factor, milliseconds, quantity
 from kernelwright.report.outcome import CONTENDERS, compile_note, ending
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
-from kernelwright.report.run import Run
+from kernelwright.report.run import ReportedRun
 
 OPTIONS = {
     "device": "Device asked for",
@@ -31,7 +31,7 @@ NUM_COLORS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class SectionBar:
     label: str
     text: str
     share: float
@@ -45,7 +45,7 @@ class Bar:
 @dataclass(frozen=True, slots=True)
 class BarGroup:
     title: str
-    bars: tuple[Bar, ...]
+    bars: tuple[SectionBar, ...]
     gain: str
     note: str = ""
 
@@ -100,7 +100,7 @@ def colors_of(fragments: Iterable[Record]) -> dict[int, int]:
     return {identity: i % NUM_COLORS for i, identity in enumerate(won)}
 
 
-def bar_groups(run: Run) -> list[BarGroup]:
+def bar_groups(run: ReportedRun) -> list[BarGroup]:
     """Before and after: launches, bytes, and time where it was measured.
 
     Of a run that leaves the program as it was there are times alone.
@@ -121,7 +121,7 @@ def _bytes(value: float) -> str:
     return quantity(value, "B")
 
 
-def _times(run: Run, *, is_optimized: bool) -> BarGroup | None:
+def _times(run: ReportedRun, *, is_optimized: bool) -> BarGroup | None:
     """Measured times, with the gain over the fastest of the others; None where there are none."""
     times = run.result["times"]
     names = [name for name in CONTENDERS if is_optimized or name != TIMED]
@@ -130,7 +130,7 @@ def _times(run: Run, *, is_optimized: bool) -> BarGroup | None:
         return None
     longest = max(timing["high_ms"] for _, timing in shown)
     bars = tuple(
-        Bar(
+        SectionBar(
             label=label,
             text=milliseconds(timing["median_ms"]),
             share=100 * timing["median_ms"] / longest,
@@ -146,7 +146,7 @@ def _times(run: Run, *, is_optimized: bool) -> BarGroup | None:
     return BarGroup("Time of a call", bars, gain, f"{note} {compile_note(run)}".strip())
 
 
-def _estimated_times(run: Run) -> BarGroup:
+def _estimated_times(run: ReportedRun) -> BarGroup:
     before_ms, after_ms = estimate_ms(run.program, run.fragments)
     group = _pair("Time", before_ms, after_ms, milliseconds)
     note = (
@@ -159,13 +159,13 @@ def _estimated_times(run: Run) -> BarGroup:
 def _pair(title: str, before: float, after: float, show: Callable[[Any], str]) -> BarGroup:
     longest = max(before, after) or 1
     bars = (
-        Bar("PyTorch", show(before), 100 * before / longest),
-        Bar("optimized", show(after), 100 * after / longest, is_after=True),
+        SectionBar("PyTorch", show(before), 100 * before / longest),
+        SectionBar("optimized", show(after), 100 * after / longest, is_after=True),
     )
     return BarGroup(title, bars, factor(before / after) if after else "")
 
 
-def error_rows(run: Run) -> list[ErrorRow]:
+def error_rows(run: ReportedRun) -> list[ErrorRow]:
     """Errors of the whole and of every winning candidate, against fp64."""
     judged = [("whole program", run.result["verdict"])]
     for fragment in run.fragments:
@@ -182,7 +182,7 @@ def error_rows(run: Run) -> list[ErrorRow]:
     return rows
 
 
-def fragment_views(run: Run, colors: dict[int, int]) -> list[FragmentView]:
+def fragment_views(run: ReportedRun, colors: dict[int, int]) -> list[FragmentView]:
     views = []
     for number, fragment in enumerate(run.fragments):
         rows = [_candidate_row(fragment, c) for c in run.candidates_of(fragment["id"])]
@@ -238,7 +238,7 @@ def _graph(graph: Record | None) -> str:
     return f"replayed in {replayed}; its kernels launched one by one take {launched}"
 
 
-def facts(run: Run) -> Sequence[tuple[str, str]]:
+def facts(run: ReportedRun) -> Sequence[tuple[str, str]]:
     """What ran where: label and value."""
     environment, options = run.run["environment"], run.run["options"]
     versions = environment.get("versions", {})

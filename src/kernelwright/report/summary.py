@@ -34,7 +34,7 @@ _COUNTS = ("beats_compile_significant", "beats_eager_significant", "correct", "d
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowCases:
     """All cases of one row of the table."""
 
     cases: tuple[Record, ...]
@@ -47,7 +47,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class _Task:
+class _SummaryTask:
     """The cases of one task in the last file that has any."""
 
     file: str
@@ -76,7 +76,7 @@ def write_summary(results: Path, readme: Path) -> dict[str, Any]:
     return summary
 
 
-def _is_timed(group: Group) -> bool:
+def _is_timed(group: RowCases) -> bool:
     return any(case.get("eager") for case in group.cases)
 
 
@@ -92,10 +92,10 @@ def _filled(text: str, begin: str, end: str, block: str, readme: Path) -> str:
     return re.sub(f"{begin}.*{end}", lambda _: filled, text, flags=re.DOTALL)
 
 
-def read_groups(results: Path) -> dict[Key, Group]:
+def read_groups(results: Path) -> dict[Key, RowCases]:
     """Benchmark cases in every JSONL file of a folder, by row, rows sorted. Folders in it hold what
     is no published figure."""
-    tasks: dict[Key, dict[Any, _Task]] = {}
+    tasks: dict[Key, dict[Any, _SummaryTask]] = {}
     runs: dict[Key, Record] = {}
     for path in sorted(results.glob("*.jsonl")):
         file = str(path.relative_to(results))
@@ -110,12 +110,12 @@ def read_groups(results: Path) -> dict[Key, Group]:
             key = tuple(str(item[name]) for name in KEY)
             task = tasks.setdefault(key, {}).get(item["id"])
             if task is None or task.file != file:
-                task = tasks[key][item["id"]] = _Task(file)
+                task = tasks[key][item["id"]] = _SummaryTask(file)
             task.samples[item.get("sample", 0)] = item
             task.commit = str(run["environment"].get("commit") or "")
             runs[key] = run
     return {
-        key: Group(
+        key: RowCases(
             cases=tuple(case for task in found.values() for case in task.samples.values()),
             files=tuple(sorted({task.file for task in found.values()})),
             commits=tuple(sorted({task.commit for task in found.values()} - {""})),
@@ -131,7 +131,7 @@ def _by_numbers(key: Key) -> list[list[tuple[int, str]]]:
     return [[(int(p), "") if p.isdigit() else (-1, p) for p in piece] for piece in pieces]
 
 
-def summarize(groups: dict[Key, Group]) -> dict[str, Any]:
+def summarize(groups: dict[Key, RowCases]) -> dict[str, Any]:
     """Every published figure under its flat key."""
     return {
         "/".join((*key, metric)): {
@@ -259,7 +259,7 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def table(groups: dict[Key, Group]) -> str:
+def table(groups: dict[Key, RowCases]) -> str:
     """The Markdown table of suites that were timed."""
     if not groups:
         return "No benchmark records yet."
@@ -284,7 +284,7 @@ def table(groups: dict[Key, Group]) -> str:
     return "\n".join(lines)
 
 
-def answers_table(groups: dict[Key, Group]) -> str:
+def answers_table(groups: dict[Key, RowCases]) -> str:
     """The Markdown table of answers that were judged and not timed, a column for each level."""
     if not groups:
         return "No answers judged yet."

@@ -27,7 +27,7 @@ CREDIT = MappingProxyType(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class RewardSettings:
     """Numbers of the papers' formulas, with the values that the papers prefer."""
 
     power: float = 1.0
@@ -108,7 +108,7 @@ def _clipped(outcome: Outcome, max_speedup: float) -> float:
 RewardFunction = Callable[[Outcome], Reward]
 
 
-def rewards(settings: Settings) -> Mapping[str, RewardFunction]:
+def rewards(settings: RewardSettings) -> Mapping[str, RewardFunction]:
     """Every reward by the name that recipes use."""
     cap, power = settings.max_speedup, settings.power
     share = settings.correct_share
@@ -127,7 +127,7 @@ def rewards(settings: Settings) -> Mapping[str, RewardFunction]:
     )
 
 
-REWARDS = rewards(Settings())
+REWARDS = rewards(RewardSettings())
 """Every reward with the papers' settings."""
 SPEED_REWARDS = frozenset({"log_speed", "power_speed", MODELLED})
 """Rewards that order correct answers alone: `drpo` reads them of no other answer."""

@@ -18,8 +18,8 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.contest.graphed import can_be_graphed, waits_for_launches
-from kernelwright.search.contest.side_by_side import Called
-from kernelwright.search.optimize import Outcome, judges, search_target
+from kernelwright.search.contest.side_by_side import CalledContender
+from kernelwright.search.optimize import SearchOutcome, judges, search_target
 from kernelwright.search.optimized import Delivery, attach, tensors_of
 from kernelwright.search.search import Search
 from kernelwright.search.shelf import Shelf, open_library
@@ -29,9 +29,9 @@ from kernelwright.search.sources import Sources
 from kernelwright.search.target import ModuleTarget, module_target
 from kernelwright.search.telling.describe import graph_record
 from kernelwright.search.telling.display import displayed
-from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.telling.summary import fragments_of
-from kernelwright.search.variant import Served
+from kernelwright.search.variant import ServedForm
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Budget
 from kernelwright.timing.turns import take_turns
@@ -103,7 +103,7 @@ def optimize(
     """
     budget = Budget.start(budget_s)
     with displayed(progress) as on_progress:
-        steps = Steps(on_progress, budget)
+        steps = SearchSteps(on_progress, budget)
         args, kwargs = call_of(module, example_inputs, example_kwargs)
         warn_of_weights(module)
         steps("lowering", type(module).__name__)
@@ -142,9 +142,9 @@ def optimize(
 
 
 def _delivery(
-    module: torch.nn.Module, whole: ModuleTarget, example: Call, outcome: Outcome
+    module: torch.nn.Module, whole: ModuleTarget, example: Call, outcome: SearchOutcome
 ) -> Delivery:
-    is_original = outcome.whole.served is Served.ORIGINAL
+    is_original = outcome.whole.served is ServedForm.ORIGINAL
     return Delivery(
         kind=type(module),
         lowered=whole.lowered,
@@ -171,8 +171,8 @@ def _faster(
     args, kwargs = example
     replaying = attach(module, _with_graph(delivery, {}))
     contenders = {
-        "launched": Called(partial(plain, **kwargs)),
-        "replayed": Called(partial(replaying, **kwargs)),
+        "launched": CalledContender(partial(plain, **kwargs)),
+        "replayed": CalledContender(partial(replaying, **kwargs)),
     }
     try:
         with torch.no_grad(), gpu_lock():

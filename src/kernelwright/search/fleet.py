@@ -13,14 +13,14 @@ from typing import Any
 
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.library.entry import PROGRAM, Entry
+from kernelwright.library.entry import PROGRAM, LibraryEntry
 from kernelwright.policy.names import TEACHER
 from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.workers.executor import Executor, Factory, Job
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources, Writers
-from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.timing.deadline import Deadline
 from kernelwright.verify.judge import Judge, device_named
@@ -41,7 +41,7 @@ class Tuner:
         rules = Rules(device_named(device), Precision(precision), mode)
         self._judge = self._open.enter_context(Judge(device, precision, mode, trusted=True))
         self._sources = Sources(TEACHER)
-        self._shelf = Shelf(None, rules, self._sources, Steps())
+        self._shelf = Shelf(None, rules, self._sources, SearchSteps())
 
     def begin(self, job: Record) -> None:
         """Nothing is prepared: candidates compile while others are judged."""
@@ -103,7 +103,7 @@ def _why_undecided(tuned: Tuned) -> str:
 
 def tuned_elsewhere(
     workers: Executor, jobs: Iterable[Record], deadline: Deadline
-) -> Iterator[Entry | str]:
+) -> Iterator[LibraryEntry | str]:
     """What workers answer, in order of completion. After the deadline, no job is begun and the rest
     of the answers are left.
 
@@ -132,6 +132,6 @@ def tuned_elsewhere(
         elif "undecided" in done.answer:
             yield done.answer["undecided"]
         else:
-            yield Entry.of(done.answer["payload"], done.answer["source"])
+            yield LibraryEntry.of(done.answer["payload"], done.answer["source"])
         if deadline.is_over:
             return

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from kernelwright.search.forms import Form
+from kernelwright.search.forms import ProgramForm
 from kernelwright.search.sources import Writers
 from kernelwright.search.tune import Tuned
 from kernelwright.timing.deadline import Deadline
@@ -19,7 +19,7 @@ MIN_WRITING_S = 5.0
 class FormWork:
     """A form while it is searched."""
 
-    form: Form
+    form: ProgramForm
     until: Deadline
     """The end of tuning."""
     latest: Deadline

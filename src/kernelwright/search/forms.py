@@ -40,7 +40,7 @@ _LIGHT = ("pointwise", "shape", "random", "creation")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class ProgramForm:
     """A program that computes what the original does."""
 
     original: Program
@@ -68,7 +68,7 @@ class Form:
         return self.spelled or self.program
 
 
-def sized_forms(sized: SizedProgram, *, on_gpu: bool) -> list[Form]:
+def sized_forms(sized: SizedProgram, *, on_gpu: bool) -> list[ProgramForm]:
     """The forms of a program that compute at all of its sizes; the program itself where there is no
     other.
 
@@ -88,15 +88,15 @@ def sized_forms(sized: SizedProgram, *, on_gpu: bool) -> list[Form]:
             spelled = sized.spell([form.program, *programs])
             kept.append(replace(form, spelled=spelled, elsewhere=tuple(programs)))
     program, *rest = sized.programs
-    plain = Form(original=program, program=program, layout=CONTIGUOUS)
+    plain = ProgramForm(original=program, program=program, layout=CONTIGUOUS)
     return kept or [replace(plain, spelled=sized.spelled, elsewhere=tuple(rest))]
 
 
-def _kind(form: Form) -> tuple[object, ...]:
+def _kind(form: ProgramForm) -> tuple[object, ...]:
     return form.layout, form.algebra, form.rewrites
 
 
-def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> list[Form]:
+def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> list[ProgramForm]:
     """The rewritten ones first, the original in its own layout last. Attention that is spelled out
     is one call in all others: no kernel then stores scores.
 
@@ -132,7 +132,7 @@ def _heavy_calls(program: Program) -> Counter[tuple[str, tuple[TensorType, ...]]
     )
 
 
-def at_cpu_size(form: Form) -> tuple[Program, Program] | None:
+def at_cpu_size(form: ProgramForm) -> tuple[Program, Program] | None:
     """(original, program) of the form, scaled down together: the same calls at smaller sizes. None
     where they would not compute the same types."""
     num_calls, num_outputs = len(form.original.calls), len(form.original.outputs)
@@ -168,7 +168,7 @@ def _side_by_side(first: Program, second: Program) -> Program:
     return Program(first.inputs, first.calls + other.calls, first.outputs + other.outputs)
 
 
-def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[Form]:
+def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[ProgramForm]:
     plain = _form(program, base, CONTIGUOUS)
     if not on_gpu:
         return [plain]
@@ -176,7 +176,7 @@ def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[For
     return [*(form for form in others if form.rewrites[-1:] == (form.layout,)), plain]
 
 
-def _form(program: Program, base: Simplified, layout: str, *, joins: bool = True) -> Form:
+def _form(program: Program, base: Simplified, layout: str, *, joins: bool = True) -> ProgramForm:
     made, rewrites = base.program, []
     if joins and (joined := join_attention(made)) is not made:
         made = joined
@@ -189,7 +189,7 @@ def _form(program: Program, base: Simplified, layout: str, *, joins: bool = True
     if layout in _REWRITES and (other := _REWRITES[layout](made)) != made:
         made = other
         rewrites.append(layout)
-    return Form(
+    return ProgramForm(
         original=program,
         program=made,
         layout=layout,

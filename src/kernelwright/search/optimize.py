@@ -16,7 +16,7 @@ from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.library.entry import Entry
+from kernelwright.library.entry import LibraryEntry
 from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.programs.sizes.program import SizedProgram
@@ -39,9 +39,9 @@ from kernelwright.search.telling.describe import (
     tuned_records,
     verdict_record,
 )
-from kernelwright.search.telling.outcome import Ended, outcome_record
-from kernelwright.search.telling.steps import Steps
-from kernelwright.search.variant import Served, Whole
+from kernelwright.search.telling.outcome import EndedSearch, outcome_record
+from kernelwright.search.telling.steps import SearchSteps
+from kernelwright.search.variant import ServedForm, Whole
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge, device_named
 from kernelwright.verify.judging import Rules
@@ -106,7 +106,7 @@ def optimize_target(
         InfraError: our side failed; nothing is written.
     """
     budget = Budget.start(budget_s, wall_s=for_s, begin_s=begin_s)
-    steps = Steps(progress, budget)
+    steps = SearchSteps(progress, budget)
     steps("starting", spec)
     check_folder(out)
     sources = Sources(policy)
@@ -143,14 +143,14 @@ def optimize_target(
     return outcome.result
 
 
-def _load(spec: str, rules: Rules, steps: Steps, hold: Hold, **options: Any) -> Target:
+def _load(spec: str, rules: Rules, steps: SearchSteps, hold: Hold, **options: Any) -> Target:
     """The target; in pure mode optimized.py has no PyTorch code to fall back to."""
     steps("loading and lowering", spec)
     with hold():
         return load_target(spec, rules.device, falls_back=rules.mode != "pure", **options)
 
 
-def _write_known(known: Entry, out: Path, budget: Budget) -> Record:
+def _write_known(known: LibraryEntry, out: Path, budget: Budget) -> Record:
     """Write what the library has of a module, as its search wrote it. The result's "searched_s"
     says when that was, in seconds since 1970."""
     *others, last = known.records
@@ -185,7 +185,7 @@ def judges(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """What a search ended with."""
 
     files: Mapping[str, str]
@@ -213,10 +213,10 @@ def search_target(
     judge: Judge,
     *,
     budget: Budget,
-    steps: Steps | None = None,
+    steps: SearchSteps | None = None,
     with_slower: bool = False,
     beside_compile: bool = True,
-) -> Outcome:
+) -> SearchOutcome:
     """Search the target's program in its forms, and settle on the whole that is kept.
 
     Args:
@@ -226,7 +226,7 @@ def search_target(
     Raises:
         UsageError, InfraError: as `optimize_target`.
     """
-    steps = steps or Steps()
+    steps = steps or SearchSteps()
     has_contest = beside_compile and judge.on_gpu
     wholes = Wholes(judge, steps, deadline=budget.deadline)
     contest = Contest()
@@ -242,11 +242,11 @@ def search_target(
     slower = None
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
-    if whole.served is Served.ORIGINAL:
+    if whole.served is ServedForm.ORIGINAL:
         whole = _best_original(whole, contest, target)
     timed = _timed_fields(whole, contest) if has_contest else Record()
     variant, spent = whole.variant, search.spent()
-    ended = Ended(
+    ended = EndedSearch(
         whole=whole,
         searched=searched,
         tuned=search.tuned,
@@ -273,7 +273,7 @@ def search_target(
         files["slower.py"] = slower.source
         result["slower"] = verdict_record(slower)
     records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
-    return Outcome(files=files, whole=whole, spent=spent, records=records)
+    return SearchOutcome(files=files, whole=whole, spent=spent, records=records)
 
 
 def _best_original(whole: Whole, contest: Contest, target: Target) -> Whole:
@@ -284,7 +284,7 @@ def _best_original(whole: Whole, contest: Contest, target: Target) -> Whole:
     is_graph = best == COMPILED_GRAPHS
     text = target.compiled(moves_layouts=contest.moves_layouts, is_graph=is_graph)
     contender = best if is_graph else None  # torch.compile in its default mode is a baseline
-    return replace(whole, source=text, served=Served.COMPILED, contender=contender)
+    return replace(whole, source=text, served=ServedForm.COMPILED, contender=contender)
 
 
 def _timed_fields(whole: Whole, contest: Contest) -> Record:

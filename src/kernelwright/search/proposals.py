@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from kernelwright.programs.fragments.fragment import Graph, extract
+from kernelwright.programs.fragments.fragment import CallGraph, extract
 from kernelwright.programs.fragments.partition import covering_first, propose
 from kernelwright.programs.fragments.parts import without_outer_views
 from kernelwright.programs.program import Call, Program
@@ -38,7 +38,7 @@ def proposed(
 def _without_outer_views(
     program: Program, fragments: Sequence[frozenset[int]]
 ) -> list[frozenset[int]]:
-    graph = Graph(program)
+    graph = CallGraph(program)
     return [*dict.fromkeys(without_outer_views(program, each, graph) for each in fragments)]
 
 

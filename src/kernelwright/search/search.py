@@ -26,14 +26,14 @@ from kernelwright.search.form_work import (
     FormWork,
     candidates_each,
 )
-from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms, sized_forms
+from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, ProgramForm, forms, sized_forms
 from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.refining import refined
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources, Writers
 from kernelwright.search.telling.describe import Spent
-from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import (
     Tuned,
     affordable,
@@ -79,7 +79,7 @@ class Search:
         sources: Sources | None = None,
         *,
         budget: Budget,
-        steps: Steps | None = None,
+        steps: SearchSteps | None = None,
         teacher_judge: Judge | None = None,
         tries_useless: bool = False,
         seed: int = 0,
@@ -91,7 +91,7 @@ class Search:
         self._sources = sources or Sources()
         if self._sources.has_models and judge.trusted:
             raise ValueError("what models write is not for a judge that trusts it")
-        self._budget, self._steps = budget, steps or Steps()
+        self._budget, self._steps = budget, steps or SearchSteps()
         self._tries_useless = tries_useless
         self._shelf = shelf or Shelf(None, judge.rules, self._sources, self._steps)
         self._workers = workers if self._shelf.is_used else None
@@ -133,7 +133,7 @@ class Search:
             self.interruption = interruption
         for judge in {id(judge): judge for judge in self._judges.values()}.values():
             judge.rest()  # the whole is judged in a guest of its own
-        plain = Form(original=program, program=program, layout=CONTIGUOUS)
+        plain = ProgramForm(original=program, program=program, layout=CONTIGUOUS)
         return searched or [Variant.of(plain, (), ())]
 
     def _search_forms(
@@ -164,7 +164,7 @@ class Search:
                 if self.interruption is not None:
                     return
 
-    def _can_be_right(self, form: Form) -> bool:
+    def _can_be_right(self, form: ProgramForm) -> bool:
         """Not where a library that stays computes in another precision in the form's layout: for
         few channels cuDNN rounds to TF32 in channels-last alone. No whole would be accepted."""
         if form.layout != CHANNELS_LAST or self._judge.rules.mode == "pure":

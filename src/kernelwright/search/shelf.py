@@ -15,7 +15,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
-from kernelwright.library.entry import FRAGMENT, MODULE, Entry, Key
+from kernelwright.library.entry import FRAGMENT, MODULE, Key, LibraryEntry
 from kernelwright.library.store import VARIABLE, Library
 from kernelwright.policy.embedded import WEIGHTS
 from kernelwright.policy.names import EMBEDDED, TEACHER
@@ -24,7 +24,7 @@ from kernelwright.programs.fragments.fragment import Fragment
 from kernelwright.programs.text import to_text
 from kernelwright.search.sources import Sources
 from kernelwright.search.target import Target
-from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.judging import Rules
 
@@ -49,7 +49,7 @@ class Shelf:
     """
 
     def __init__(
-        self, library: Library | None, rules: Rules, sources: Sources, steps: Steps
+        self, library: Library | None, rules: Rules, sources: Sources, steps: SearchSteps
     ) -> None:
         self._library, self.rules = library, rules
         self._sources, self._steps = sources, steps
@@ -112,13 +112,13 @@ class Shelf:
         if entry is not None:
             self.add(entry)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LibraryEntry) -> None:
         """Add an entry that another process made."""
         self._ask(lambda library: library.put(entry), None)
 
     def entry_of(
         self, tuned: Tuned, text: str, *, scope: str, limit: int, is_trusting: bool
-    ) -> Entry | None:
+    ) -> LibraryEntry | None:
         """What became of a fragment, for a library; None where chance decided.
 
         Args:
@@ -134,7 +134,7 @@ class Shelf:
         has_rival = "compiled" in tuned.verdicts[best].times
         if wins and self.rules.device.type == "cuda" and not has_rival:
             return None  # time was too short for torch.compile, or torch.compile failed
-        return Entry(
+        return LibraryEntry(
             key=self._key(text, scope),
             wins=wins,
             candidate=tuned.candidates[best],
@@ -147,7 +147,7 @@ class Shelf:
             is_foreign=not is_trusting,
         )
 
-    def known_module(self, target: Target, budget_s: float) -> Entry | None:
+    def known_module(self, target: Target, budget_s: float) -> LibraryEntry | None:
         """What an earlier search of the same module with as large a budget delivered on this
         machine."""
         entry = self._ask(lambda library: library.get(self._module_key(target)), None)
@@ -166,7 +166,7 @@ class Shelf:
         is_ours = {TEACHER, EMBEDDED}.issuperset(self._names())
         if not is_ours or result["interrupted_by"] or result["failed_sources"]:
             return
-        entry = Entry(
+        entry = LibraryEntry(
             key=self._module_key(target),
             wins=True,
             candidate=Candidate(source=source, origin="search"),
@@ -180,7 +180,7 @@ class Shelf:
         )
         self._ask(lambda library: library.put(entry), None)
 
-    def _entry(self, text: str, scope: str, limit: int) -> Entry | None:
+    def _entry(self, text: str, scope: str, limit: int) -> LibraryEntry | None:
         entry = self._ask(lambda library: library.get(self._key(text, scope)), None)
         return entry if entry is not None and (entry.wins or entry.limit >= limit) else None
 
@@ -241,7 +241,7 @@ def _weights() -> str:
     return digest.hexdigest()
 
 
-def open_library(folder: str | os.PathLike[str] | None, steps: Steps) -> Library | None:
+def open_library(folder: str | os.PathLike[str] | None, steps: SearchSteps) -> Library | None:
     """The library in a folder, or in the folder that the environment variable names; None where
     neither names a folder.
 

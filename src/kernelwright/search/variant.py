@@ -8,12 +8,12 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.programs.fragments.compose import Replacement, compose
 from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.program import Program
-from kernelwright.search.forms import Form
+from kernelwright.search.forms import ProgramForm
 from kernelwright.search.tune import Tuned
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Variant(Form):
+class Variant(ProgramForm):
     """A form, searched."""
 
     tuned: tuple[Tuned, ...]
@@ -24,9 +24,13 @@ class Variant(Form):
 
     @classmethod
     def of(
-        cls, form: Form, tuned: tuple[Tuned, ...], chosen: tuple[int, ...], num_untried: int = 0
+        cls,
+        form: ProgramForm,
+        tuned: tuple[Tuned, ...],
+        chosen: tuple[int, ...],
+        num_untried: int = 0,
     ) -> "Variant":
-        facts = {field.name: getattr(form, field.name) for field in fields(Form)}
+        facts = {field.name: getattr(form, field.name) for field in fields(ProgramForm)}
         return cls(**facts, tuned=tuned, chosen=chosen, num_untried=num_untried)
 
     def replacements(self, program: Program | None = None) -> list[Replacement]:
@@ -62,7 +66,7 @@ class Variant(Form):
         return replace(self, tuned=tuple(tuned), chosen=chosen)
 
 
-class Served(StrEnum):
+class ServedForm(StrEnum):
     """What a call of the result runs: the "form" of records."""
 
     KERNELS = "kernels"
@@ -81,7 +85,7 @@ class Whole:
     variant: Variant
     source: str
     verdict: Verdict
-    served: Served = Served.KERNELS
+    served: ServedForm = ServedForm.KERNELS
     launched_ms: float | None = None
     """Where the source is a CUDA graph: of the same kernels, launched one by one."""
     contender: str | None = None

@@ -11,15 +11,14 @@ is rarely sound, so much that of 20 calls not one skeleton in a thousand is.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 
+from kernelwright.core.progress import Say
 from kernelwright.core.seed import derive
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
-
-Say = Callable[[str], None]
 
 SCALE = 1_000_000
 """Weight of the operator that needs the largest."""
@@ -30,7 +29,7 @@ _LARGEST_CORRECTION = 8.0
 
 
 def balanced_weights(
-    recipe: Recipe, level: int, *, rounds: int, draws: int, seed: int, say: Say
+    recipe: DrawRecipe, level: int, *, rounds: int, draws: int, seed: int, say: Say
 ) -> Mapping[str, int]:
     """Operator -> weight, for programs of a level; rounds of `draws` skeletons each, the first by
     the recipe's own weights."""

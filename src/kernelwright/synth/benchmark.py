@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from kernelwright.core.record import Record
-from kernelwright.synth.draws import Group
-from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.run import Plan
+from kernelwright.synth.draws import LevelGroup
+from kernelwright.synth.recipe import DrawRecipe
+from kernelwright.synth.run import FilePlan
 
 V1, V2 = "synthetic-v1", "synthetic-v2"
 SETS = (V1, V2)
@@ -25,17 +25,17 @@ MOST_ATTEMPTS = 200
 out, and the file says so."""
 
 
-def benchmark_plan(name: str = V1) -> Plan:
+def benchmark_plan(name: str = V1) -> FilePlan:
     """How a set is drawn: some programs of each level, some of each operator. A set holds no
     program of an earlier set."""
     said = tomllib.loads(_text(name, "toml"))
-    recipe = Recipe.of(said["recipe"])
+    recipe = DrawRecipe.of(said["recipe"])
     levels = [
-        Group(name=f"level {level}", level=level, num=said["each_level"])
+        LevelGroup(name=f"level {level}", level=level, num=said["each_level"])
         for level in said["levels"]
     ]
     singles = [
-        Group(
+        LevelGroup(
             name=name,
             level=1,
             num=said["each_operator"],
@@ -46,7 +46,7 @@ def benchmark_plan(name: str = V1) -> Plan:
         for name in recipe.operators
     ]
     earlier = benchmark_fingerprints(SETS[: SETS.index(name)])
-    return Plan(recipe=recipe, seed=said["seed"], groups=(*levels, *singles), avoid=earlier)
+    return FilePlan(recipe=recipe, seed=said["seed"], groups=(*levels, *singles), avoid=earlier)
 
 
 def benchmark_programs(name: str = V1) -> list[Record]:

@@ -11,7 +11,7 @@ from typing import Self
 import torch
 
 from kernelwright.core.errors import InfraError
-from kernelwright.synth.draws import Drawer, Found, Search
+from kernelwright.synth.draws import Drawer, Found, ProgramSearch
 
 MakeDrawer = Callable[[], Drawer]
 """Picklable: every process calls it once."""
@@ -30,7 +30,7 @@ def _begin(make: MakeDrawer) -> None:
     _drawer = make()
 
 
-def _draw(searches: Sequence[Search]) -> list[Found]:
+def _draw(searches: Sequence[ProgramSearch]) -> list[Found]:
     return list(map(_drawer.draw, searches))
 
 
@@ -57,7 +57,7 @@ class Crew:
         else:
             torch.set_num_threads(self._num_threads)
 
-    def draw(self, searches: Sequence[Search]) -> list[Found]:
+    def draw(self, searches: Sequence[ProgramSearch]) -> list[Found]:
         """What these searches come to.
 
         Raises:
@@ -65,7 +65,7 @@ class Crew:
         """
         return next(self.draw_all([searches]))
 
-    def draw_all(self, batches: Iterable[Sequence[Search]]) -> Iterator[list[Found]]:
+    def draw_all(self, batches: Iterable[Sequence[ProgramSearch]]) -> Iterator[list[Found]]:
         """The same of every batch, in order, with the next ones under way.
 
         Raises:

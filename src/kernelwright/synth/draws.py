@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.programs.record import program_record
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.sample import Sampler
 
-MakeSampler = Callable[[Recipe], Sampler]
+MakeSampler = Callable[[DrawRecipe], Sampler]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class LevelGroup:
     """Programs of one level that belong together in a file."""
 
     name: str
@@ -28,13 +28,13 @@ class Group:
     may_lack: bool = False
     """Leave out a program that is given up; else that ends the run."""
 
-    def recipe(self, recipe: Recipe) -> Recipe:
+    def recipe(self, recipe: DrawRecipe) -> DrawRecipe:
         """What the group's programs are drawn by."""
         return recipe if self.operator is None else replace(recipe, operators=(self.operator,))
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ProgramSearch:
     """For one program, as far as it got."""
 
     group: int
@@ -48,7 +48,7 @@ class Search:
     refused: Mapping[str, int] = field(default_factory=dict)
     """Attempts that came to nothing, by reason."""
 
-    def beyond(self, reason: str) -> "Search":
+    def beyond(self, reason: str) -> "ProgramSearch":
         """Where the attempt at hand is refused."""
         refused = {**self.refused, reason: self.refused.get(reason, 0) + 1}
         return replace(self, attempt=self.attempt + 1, refused=refused)
@@ -58,7 +58,7 @@ class Search:
 class Found:
     """What a search came to."""
 
-    search: Search
+    search: ProgramSearch
     """Up to the attempt at hand."""
     fingerprint: str | None
     """None: given up."""
@@ -70,12 +70,12 @@ class Drawer:
     """Goes on with searches; one a process, which keeps its samplers."""
 
     def __init__(
-        self, recipe: Recipe, seed: int, groups: Sequence[Group], make: MakeSampler
+        self, recipe: DrawRecipe, seed: int, groups: Sequence[LevelGroup], make: MakeSampler
     ) -> None:
         self.recipe, self.seed, self.groups, self.make = recipe, seed, groups, make
         self._samplers: dict[str | None, Sampler] = {}
 
-    def draw(self, search: Search) -> Found:
+    def draw(self, search: ProgramSearch) -> Found:
         """To the next attempt that passes; whether it is new is for others to say.
 
         Raises:
@@ -106,14 +106,14 @@ class Drawer:
             search = search.beyond(sample.refused)
         return Found(search, None, _line({"record": "given_up", "drawn": _drawn(search, group)}))
 
-    def _sampler(self, group: Group) -> Sampler:
+    def _sampler(self, group: LevelGroup) -> Sampler:
         made = self._samplers.get(group.operator)
         if made is None:
             made = self._samplers[group.operator] = self.make(group.recipe(self.recipe))
         return made
 
 
-def _drawn(search: Search, group: Group) -> Record:
+def _drawn(search: ProgramSearch, group: LevelGroup) -> Record:
     """How to draw it again, and what that took."""
     return {
         "group": group.name,

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
-from kernelwright.ops.forms.form import Space
+from kernelwright.ops.forms.form import FormSpace
 from kernelwright.ops.registry import FAMILIES, operators
 
 Interval = tuple[int | float, int | float]
@@ -20,7 +20,7 @@ _FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sizes:
+class SizeLimits:
     """What single sizes and tensors may be."""
 
     low: int = 2
@@ -33,7 +33,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bounds:
+class ProgramBounds:
     """What a whole program may be. Inclusive."""
 
     bytes: Interval = (1 << 14, 1 << 29)
@@ -61,7 +61,7 @@ class Quality:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
+class DrawRecipe:
     """Plain data; the same recipe and seed give the same programs."""
 
     operators: tuple[str, ...] = ()
@@ -83,8 +83,8 @@ class Recipe:
     """Share of programs with numbers of any kind (`synth.loosened`), some in place of inputs."""
     outputs: float = 0.0
     """Share of programs that return values on their way too (`synth.loosened`)."""
-    sizes: Sizes = Sizes()
-    bounds: Bounds = Bounds()
+    sizes: SizeLimits = SizeLimits()
+    bounds: ProgramBounds = ProgramBounds()
     quality: Quality = Quality()
 
     def __post_init__(self) -> None:
@@ -104,8 +104,8 @@ class Recipe:
         if not 1 <= self.sizes.low <= self.sizes.high:
             _refuse("sizes: 1 <= low <= high", "")
 
-    def space(self) -> Space:
-        return Space(
+    def space(self) -> FormSpace:
+        return FormSpace(
             max_rank=self.max_rank,
             floats=self.dtypes,
             menus=self.menus,

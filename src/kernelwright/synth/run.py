@@ -16,16 +16,15 @@ from itertools import islice
 from pathlib import Path
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record, code_digest, version_of
 from kernelwright.synth.crew import AHEAD, Crew
-from kernelwright.synth.draws import Drawer, Found, Group, MakeSampler, Search
+from kernelwright.synth.draws import Drawer, Found, LevelGroup, MakeSampler, ProgramSearch
 from kernelwright.synth.file import HEADER, ProgramFile
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.space import space_record
 from kernelwright.synth.tasks import TaskSampler
 from kernelwright.synth.times import EagerClock
-
-Say = Callable[[str], None]
 
 MOST_IN_BATCH = 32
 SAY_EVERY_S = 2.0
@@ -34,12 +33,12 @@ DRAWING = ("core", "ops", "programs", "lint", "synth")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class FilePlan:
     """Which programs a file holds."""
 
-    recipe: Recipe
+    recipe: DrawRecipe
     seed: int
-    groups: tuple[Group, ...]
+    groups: tuple[LevelGroup, ...]
     avoid: frozenset[str] = frozenset()
     """Fingerprints of programs that it must not hold."""
 
@@ -47,12 +46,12 @@ class Plan:
     def num(self) -> int:
         return sum(group.num for group in self.groups)
 
-    def searches(self) -> Iterator[Search]:
+    def searches(self) -> Iterator[ProgramSearch]:
         """In the file's order: for the first program of each group, then the second of each ..."""
         for index in range(max((group.num for group in self.groups), default=0)):
             for number, group in enumerate(self.groups):
                 if index < group.num:
-                    yield Search(number, index)
+                    yield ProgramSearch(number, index)
 
     def header(self) -> Record:
         avoided = sha256("\n".join(sorted(self.avoid)).encode()).hexdigest()[:16]
@@ -90,7 +89,7 @@ class Tally:
 
 
 def synthesize(
-    plan: Plan,
+    plan: FilePlan,
     out: Path,
     num_workers: int,
     *,
@@ -127,12 +126,12 @@ def synthesize(
     return tally
 
 
-def _batches(searches: Iterator[Search], size: int) -> Iterator[list[Search]]:
+def _batches(searches: Iterator[ProgramSearch], size: int) -> Iterator[list[ProgramSearch]]:
     while batch := list(islice(searches, size)):
         yield batch
 
 
-def _check_found(found: Found, group: Group) -> None:
+def _check_found(found: Found, group: LevelGroup) -> None:
     if found.fingerprint is None and not group.may_lack:
         reasons = ", ".join(f"{n} {reason}" for reason, n in found.search.refused.items())
         raise UsageError(
@@ -148,7 +147,7 @@ class _Novelty:
 
     avoid: frozenset[str]
     seen: set[str]
-    draw: Callable[[Sequence[Search]], list[Found]]
+    draw: Callable[[Sequence[ProgramSearch]], list[Found]]
 
     def settle(self, batch: list[Found]) -> list[Found]:
         """Draw again, in place, what is not new, until all is.
@@ -158,7 +157,7 @@ class _Novelty:
         """
         while True:
             taken: set[str] = set()
-            again: dict[int, Search] = {}
+            again: dict[int, ProgramSearch] = {}
             for place, found in enumerate(batch):
                 key = found.fingerprint
                 if key is None:

@@ -15,8 +15,8 @@ from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import Refusal, refusal_by_algebra, refusal_unrun
-from kernelwright.synth.recipe import Bounds, Interval, Recipe
-from kernelwright.synth.sizes.draw import Drawn, NoSizes, draw_sizes
+from kernelwright.synth.recipe import DrawRecipe, Interval, ProgramBounds
+from kernelwright.synth.sizes.draw import DrawnSizes, NoSizes, draw_sizes
 from kernelwright.synth.sizes.system import Total
 from kernelwright.synth.skeletons.draft import Draft
 from kernelwright.synth.skeletons.drafts import Drafts, Unfit
@@ -55,7 +55,7 @@ class Sample:
 class Sampler:
     """Draws programs by one recipe. Making one is cheap; the first draw of a level counts."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: DrawRecipe) -> None:
         self.recipe = recipe
 
     @cached_property
@@ -138,7 +138,7 @@ class Sampler:
             return found
         return refusal_by_algebra(program) if rules.lint else None
 
-    def _sized(self, draft: Draft, rng: np.random.Generator) -> tuple[Program, Drawn]:
+    def _sized(self, draft: Draft, rng: np.random.Generator) -> tuple[Program, DrawnSizes]:
         """The draft with sizes.
 
         Raises:
@@ -169,7 +169,7 @@ class Sampler:
         return found[-1], drawn
 
 
-def within(program: Program, bounds: Bounds) -> bool:
+def within(program: Program, bounds: ProgramBounds) -> bool:
     """Whether the whole is as large as the bounds allow."""
     flops, moved = program.flops(), program.bytes_fused()
     return (

@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from kernelwright.core.record import Record
-from kernelwright.ops.forms.form import Form, Kind
+from kernelwright.ops.forms.form import Form, ValueKind
 from kernelwright.ops.forms.registry import EXCLUDED, forms_of
 from kernelwright.ops.operator import REQUIRED, Operator, Param
-from kernelwright.ops.operator import Kind as ParamKind
+from kernelwright.ops.operator import ParameterKind as ParamKind
 from kernelwright.ops.registry import operators
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.skeletons.sound import is_constant
 
 
-def space_record(recipe: Recipe) -> Record:
+def space_record(recipe: DrawRecipe) -> Record:
     """The record holds operators with their families, and the values of attributes with a choice.
     By operator the record holds the kinds of value that the operator makes, and those that it reads
     from other calls, as indices of `kinds`. Where one makes what another reads, a program may have
@@ -36,7 +36,7 @@ def space_record(recipe: Recipe) -> Record:
     }
 
 
-def usable_forms(recipe: Recipe) -> list[Form]:
+def usable_forms(recipe: DrawRecipe) -> list[Form]:
     """The forms of the operators that may occur. Where values must keep in range, operators whose
     results are one number are left out."""
     wanted = (each for each in operators().values() if each.name not in EXCLUDED)
@@ -47,15 +47,15 @@ def usable_forms(recipe: Recipe) -> list[Form]:
     return [form for forms in found for form in forms]
 
 
-def _read(form: Form) -> Iterable[Kind]:
+def _read(form: Form) -> Iterable[ValueKind]:
     return (slot.kind for slot in form.slots if slot.reads_results)
 
 
-def _text(kind: Kind) -> str:
+def _text(kind: ValueKind) -> str:
     return f"{kind.dtype}/{kind.rank}"
 
 
-def _attributes(operator: Operator, recipe: Recipe) -> dict[str, Any]:
+def _attributes(operator: Operator, recipe: DrawRecipe) -> dict[str, Any]:
     """Attribute -> its values, and what it is where a call leaves it out."""
     return {
         param.name: {"values": recipe.space().domain(operator, param.name)} | _default(param)

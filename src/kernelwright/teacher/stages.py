@@ -12,14 +12,14 @@ from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.nodes.decompose import Rule, decompose, positions_apart
-from kernelwright.teacher.nodes.graph import Graph, Node, Stage, Tensor
+from kernelwright.teacher.nodes.graph import KernelStage, Node, NodeGraph, Tensor
 from kernelwright.teacher.nodes.losses import LOSSES
 from kernelwright.teacher.nodes.norms import NORMS
 from kernelwright.teacher.nodes.reductions import REDUCTIONS
 from kernelwright.teacher.nodes.views import VIEWS
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.space import walk_order
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 
 RULES: dict[str, Rule] = {**VIEWS, **REDUCTIONS, **NORMS, **LOSSES}
 """Operators that are not pointwise -> rule."""
@@ -28,7 +28,7 @@ FREE = VIEWS.keys() - {"to_layout"} | {"arange"}
 
 
 @lru_cache(maxsize=64)
-def stages_of(program: Program) -> tuple[Stage, ...]:
+def stages_of(program: Program) -> tuple[KernelStage, ...]:
     """The program's stages in execution order; none where it has no such form."""
     try:
         program = positions_apart(program)
@@ -37,7 +37,7 @@ def stages_of(program: Program) -> tuple[Stage, ...]:
         return ()
 
 
-def fused_ops(stage: Stage, nodes: Iterable[str]) -> tuple[str, ...]:
+def fused_ops(stage: KernelStage, nodes: Iterable[str]) -> tuple[str, ...]:
     """The operators that a kernel of a stage computes where it writes these nodes, in program
     order; those that are no work only where there is nothing else."""
     program, made = stage.graph.program, set[Call]()
@@ -50,13 +50,13 @@ def fused_ops(stage: Stage, nodes: Iterable[str]) -> tuple[str, ...]:
     return ops or tuple(call.op for call in program.calls)
 
 
-def _pulled(graph: Graph, program: Program) -> list[Tensor]:
+def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
     """What is read as if it were in memory.
 
     Raises:
         NotWritable: its sizes are not known.
     """
-    sizes, found = Sizes(program), []
+    sizes, found = ValueSizes(program), []
     for name in graph.pulled:
         value = graph.values[name]
         texts = (sizes.symbols.get(text, text) for text in sizes.of(name))
@@ -91,7 +91,7 @@ class _Cut:
         return self.number[arg] < stage and arg not in self.free
 
 
-def _split(graph: Graph, program: Program) -> tuple[Stage, ...]:
+def _split(graph: NodeGraph, program: Program) -> tuple[KernelStage, ...]:
     resolve = graph.axes.resolve
     inputs = [
         Tensor(i.name, i.name, i.type, tuple(map(resolve, graph.values[i.name].dims)))
@@ -117,7 +117,7 @@ def _split(graph: Graph, program: Program) -> tuple[Stage, ...]:
     )
 
 
-def _cut(graph: Graph, nodes: dict[str, Node]) -> _Cut:
+def _cut(graph: NodeGraph, nodes: dict[str, Node]) -> _Cut:
     number: dict[str, int] = {}
     reduced: list[frozenset[int]] = []
     free: set[str] = set()
@@ -139,7 +139,7 @@ def _users(cut: _Cut, name: str) -> Iterable[str]:
     return (user for user, node in cut.nodes.items() if name in node.args)
 
 
-def _buffer(graph: Graph, cut: _Cut, name: str, inputs: Sequence[Tensor]) -> Tensor:
+def _buffer(graph: NodeGraph, cut: _Cut, name: str, inputs: Sequence[Tensor]) -> Tensor:
     """Memory for a row value that a later stage reads, in the order of some input.
 
     Raises:
@@ -156,9 +156,9 @@ def _buffer(graph: Graph, cut: _Cut, name: str, inputs: Sequence[Tensor]) -> Ten
 
 
 def _stage(
-    graph: Graph, cut: _Cut, at: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
+    graph: NodeGraph, cut: _Cut, at: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
     buffers: Sequence[Tensor],
-) -> Stage:  # fmt: skip
+) -> KernelStage:  # fmt: skip
     mine = [t for t in (*outputs, *buffers) if cut.number[t.node] == at]
     read = {t.node: t for t in buffers if cut.number[t.node] < at}
     nodes = {
@@ -174,12 +174,12 @@ def _stage(
     if not given:
         raise NotWritable("nothing is read")
     reduced = cut.reduced[at] if cut.reduced else frozenset()
-    stage = Stage(nodes, tuple(given), tuple(mine), reduced, graph)
+    stage = KernelStage(nodes, tuple(given), tuple(mine), reduced, graph)
     _check_positions(stage)
     return stage
 
 
-def _check_positions(stage: Stage) -> None:
+def _check_positions(stage: KernelStage) -> None:
     """Positions along several axes are counted as these are walked.
 
     Raises:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.movement.pulled import may_grow
-from kernelwright.teacher.nodes.graph import Stage, Tensor, is_huge
+from kernelwright.teacher.nodes.graph import KernelStage, Tensor, is_huge
 from kernelwright.teacher.source import (
     Buffer,
     Kernel,
@@ -21,10 +21,10 @@ from kernelwright.teacher.text.space import shape_texts, size_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class WrapperPart:
     """What one stage becomes."""
 
-    stage: Stage
+    stage: KernelStage
     kernels: Sequence[Kernel]
     sizes: Mapping[str, str]
     """Size argument or block variable -> its text in the wrapper, in order of use."""
@@ -34,7 +34,7 @@ class Part:
     """`@triton.jit` functions that the kernels call."""
 
 
-def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
+def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
     """The candidate of all stages; sizes are set anew for each."""
     given = [value.name for value in program.inputs]
     read = set[str]().union(*(_read(part.stage) for part in parts))
@@ -55,7 +55,7 @@ def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     return candidate(given, lines, kernels, extra)
 
 
-def _buffer(stage: Stage, tensor: Tensor) -> Buffer:
+def _buffer(stage: KernelStage, tensor: Tensor) -> Buffer:
     return Buffer(
         name=tensor.name,
         sizes=shape_texts(stage, tensor),
@@ -64,12 +64,12 @@ def _buffer(stage: Stage, tensor: Tensor) -> Buffer:
     )
 
 
-def _read(stage: Stage) -> set[str]:
+def _read(stage: KernelStage) -> set[str]:
     """Names of the tensors in memory that it reads."""
     return {one.name for t in stage.inputs for one in (t.reads if t.is_pulled else (t,))}
 
 
-def _guard(stage: Stage, made: Sequence[Buffer]) -> str:
+def _guard(stage: KernelStage, made: Sequence[Buffer]) -> str:
     """The assertion that no tensor has too many elements: of tensors that are read or made, and of
     pulled values. The kernel counts the elements of pulled values too, which may be more than those
     of their sources."""

@@ -11,14 +11,14 @@ from types import TracebackType
 from typing import Self
 
 
-class _Open(threading.local):
+class _OpenStage(threading.local):
     def __init__(self) -> None:
         self.begun: list[tuple[float, list[float]]] = []
         """(begin, seconds of each stage inside) of the stages this thread is in."""
         self.waited_s = 0.0
 
 
-_open = _Open()
+_open = _OpenStage()
 _lock = threading.Lock()
 _spent_s: dict[str, float] = {}
 

@@ -14,7 +14,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.policy.answer import read_answer
 from kernelwright.rewards.outcome import Outcome
 from kernelwright.rewards.rewards import MODELLED, REWARDS, Reward
-from kernelwright.verify.many.standing import Finding, StandingJudges
+from kernelwright.verify.many.standing import JudgedCandidate, StandingJudges
 
 ORIGIN = "policy"
 """The origin of candidates, as readers of their verdicts see it."""
@@ -24,7 +24,7 @@ Completion = str | Sequence[Mapping[str, str]]
 RewardFunction = Callable[..., list[float | None]]
 
 
-class Part(StrEnum):
+class RewardPart(StrEnum):
     """Which tokens' reward, where plan and code have different ones."""
 
     PLAN = "plan"
@@ -35,7 +35,7 @@ def kernel_reward(
     judges: StandingJudges,
     reward: str = "rule_and_execution",
     *,
-    part: Part | str = Part.CODE,
+    part: RewardPart | str = RewardPart.CODE,
     column: str = "program",
 ) -> RewardFunction:
     """A reward function as TRL's trainers call it: by name, with a list for each column of the data
@@ -94,7 +94,7 @@ def outcomes_of(
         if candidate is not None:
             places.setdefault(program, []).append(i)
     outcomes: list[Outcome | None] = [Outcome.of(None)] * len(texts)
-    waited: dict[int, Future[Finding]] = {}
+    waited: dict[int, Future[JudgedCandidate]] = {}
     for program, own in places.items():
         sources = [each.source for i in own if (each := candidates[i]) is not None]
         waited |= dict(zip(own, judges.judge(program, sources), strict=True))
@@ -103,7 +103,7 @@ def outcomes_of(
     return outcomes
 
 
-def outcome_of(finding: Finding, program: str) -> Outcome | None:
+def outcome_of(finding: JudgedCandidate, program: str) -> Outcome | None:
     """None where our side failed, or the program cannot be judged by: that is warned of."""
     if finding.verdict is not None:
         return Outcome.of(finding.verdict)
@@ -122,10 +122,10 @@ def reward_named(name: str) -> Callable[[Outcome], Reward]:
     return REWARDS[name]
 
 
-def _part(name: str) -> Part:
-    if name not in list(Part):
-        raise UsageError(f"no part {name!r} of a reward", remedy=f"one of {', '.join(Part)}")
-    return Part(name)
+def _part(name: str) -> RewardPart:
+    if name not in list(RewardPart):
+        raise UsageError(f"no part {name!r} of a reward", remedy=f"one of {', '.join(RewardPart)}")
+    return RewardPart(name)
 
 
 def _text(completion: Completion) -> str:

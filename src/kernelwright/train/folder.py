@@ -62,7 +62,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedPart:
     """How a part of a run ended."""
 
     standing: Standing

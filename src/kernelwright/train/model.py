@@ -11,7 +11,7 @@ from kernelwright.core.seed import derive
 from kernelwright.policy.embedded import folder_of, fresh_model, load_model
 from kernelwright.policy.tokenizer import train_tokenizer
 from kernelwright.train import attention, checkpoints
-from kernelwright.train.recipe import FRESH, Attention, Lora, Recipe
+from kernelwright.train.recipe import FRESH, Attention, Lora, SupervisedRecipe
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def fresh_tokenizer(
-    recipe: Recipe, texts: Iterable[str], folder: Path
+    recipe: SupervisedRecipe, texts: Iterable[str], folder: Path
 ) -> "PreTrainedTokenizerBase":
     """The tokenizer of a fresh model: trained once for a run, then read from `folder`, which is
     whole or not there.
@@ -46,7 +46,7 @@ def fresh_tokenizer(
 
 
 def make_model(
-    recipe: Recipe, tokenizer: "PreTrainedTokenizerBase | None"
+    recipe: SupervisedRecipe, tokenizer: "PreTrainedTokenizerBase | None"
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """On the CPU, to be trained.
 
@@ -67,7 +67,7 @@ def make_model(
 
 
 def _made(
-    recipe: Recipe, tokenizer: "PreTrainedTokenizerBase | None"
+    recipe: SupervisedRecipe, tokenizer: "PreTrainedTokenizerBase | None"
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     dtype = getattr(torch, recipe.model.dtype)
     if recipe.model.path != FRESH:

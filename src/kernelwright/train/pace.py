@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from kernelwright.train.recipe import Budget, Checkpoints, Decay, Optimizer
+from kernelwright.train.recipe import CheckpointSettings, Decay, OptimizerSettings, TrainingBudget
 
 ENDLESS_STEPS = 10**9
 """Steps of a run that the clock ends."""
@@ -24,7 +24,7 @@ class Pace(TrainerCallback):
     one of them stopped a step earlier.
     """
 
-    def __init__(self, budget: Budget, checkpoints: Checkpoints, steps: int) -> None:
+    def __init__(self, budget: TrainingBudget, checkpoints: CheckpointSettings, steps: int) -> None:
         self.minutes = budget.minutes
         self.save_every_s = 60 * checkpoints.every_minutes
         self.steps = steps
@@ -91,7 +91,7 @@ def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
     return tuple(largest.tolist())
 
 
-def rate_factor(optimizer: Optimizer, *, progress: float, since_began: int) -> float:
+def rate_factor(optimizer: OptimizerSettings, *, progress: float, since_began: int) -> float:
     """The factor of the learning rate.
 
     Args:

@@ -17,7 +17,7 @@ PART_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class TrainingPair:
     """A conversation and the answer that is to be learnt."""
 
     prompt: list[Message]
@@ -37,7 +37,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """A piece of a file that one process reads."""
 
     path: str
@@ -73,7 +73,7 @@ def _in_folder(folder: Path) -> list[Path]:
     return []
 
 
-def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[Part]:
+def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[FilePart]:
     """The files cut into parts, in order.
 
     Raises:
@@ -83,11 +83,11 @@ def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[Part]:
     for file in files:
         if file.suffix == ".parquet":
             groups = _row_groups(file)
-            parts += [Part(str(file), group, group + 1) for group in range(groups)]
+            parts += [FilePart(str(file), group, group + 1) for group in range(groups)]
         else:
             size = file.stat().st_size
             parts += [
-                Part(str(file), begin, min(begin + part_bytes, size))
+                FilePart(str(file), begin, min(begin + part_bytes, size))
                 for begin in range(0, size, part_bytes)
             ]
     return parts
@@ -104,7 +104,7 @@ def _row_groups(file: Path) -> int:
     return groups
 
 
-def read_part(part: Part) -> Iterator[Pair]:
+def read_part(part: FilePart) -> Iterator[TrainingPair]:
     """The pairs of a part.
 
     Raises:
@@ -115,7 +115,7 @@ def read_part(part: Part) -> Iterator[Pair]:
         yield _pair(row, f"{part.path} ({where})")
 
 
-def _json_rows(part: Part) -> Iterator[tuple[str, Any]]:
+def _json_rows(part: FilePart) -> Iterator[tuple[str, Any]]:
     with Path(part.path).open("rb") as file:
         if part.begin:
             file.seek(part.begin - 1)
@@ -129,7 +129,7 @@ def _json_rows(part: Part) -> Iterator[tuple[str, Any]]:
                 raise UsageError(f"{where} is not JSON", file=part.path, remedy=remedy) from error
 
 
-def _parquet_rows(part: Part) -> Iterator[tuple[str, Any]]:
+def _parquet_rows(part: FilePart) -> Iterator[tuple[str, Any]]:
     import pyarrow.parquet
 
     table = pyarrow.parquet.ParquetFile(part.path).read_row_group(part.begin)
@@ -137,14 +137,14 @@ def _parquet_rows(part: Part) -> Iterator[tuple[str, Any]]:
         yield f"row {number} of group {part.begin}", row
 
 
-def _pair(row: Any, where: str) -> Pair:
+def _pair(row: Any, where: str) -> TrainingPair:
     remedy = "docs/data.md has the columns of pairs"
     if not isinstance(row, dict):
         raise UsageError("no pair: not an object", file=where, remedy=remedy)
     if missing := [name for name in COLUMNS if name not in row]:
         raise UsageError(f"no pair: {', '.join(missing)} missing", file=where, remedy=remedy)
     try:
-        pair = Pair(
+        pair = TrainingPair(
             prompt=[_message(each) for each in row["prompt"]],
             completion=[_message(each) for each in row["completion"]],
             level=int(row["level"]),
@@ -162,26 +162,26 @@ def _pair(row: Any, where: str) -> Pair:
     return pair
 
 
-def without_plan(pair: Pair) -> Pair:
+def without_plan(pair: TrainingPair) -> TrainingPair:
     """Its answer as code alone."""
     (answer,) = pair.completion
     _, text = plans_apart(answer["content"])
     return replace(pair, completion=[{**answer, "content": text.lstrip("\n")}])
 
 
-def has_plan(pair: Pair) -> bool:
+def has_plan(pair: TrainingPair) -> bool:
     """Whether the answer holds a plan."""
     return bool(plans_apart(pair.completion[0]["content"])[0])
 
 
-def up_to_plan(pair: Pair) -> Pair:
+def up_to_plan(pair: TrainingPair) -> TrainingPair:
     """The pair with the answer's text up to the end of the plan."""
     (answer,) = pair.completion
     before, mark, _ = answer["content"].partition(PLAN_END)
     return replace(pair, completion=[{**answer, "content": before + mark}])
 
 
-def with_reasoning(pair: Pair) -> Pair:
+def with_reasoning(pair: TrainingPair) -> TrainingPair:
     """Its answer after what the model thought, between the marks of reasoning models. Readers of
     answers take what follows the last mark (`policy.answer`)."""
     if not pair.reasoning.strip():

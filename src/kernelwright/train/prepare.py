@@ -13,10 +13,10 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.model import fresh_tokenizer, make_model
-from kernelwright.train.pairs import TRAIN, Part, find_files, parts_of, read_part
+from kernelwright.train.pairs import TRAIN, FilePart, find_files, parts_of, read_part
 from kernelwright.train.process import this_process
-from kernelwright.train.recipe import FRESH, Recipe
-from kernelwright.train.rows import Selection, pack, select
+from kernelwright.train.recipe import FRESH, SupervisedRecipe
+from kernelwright.train.rows import PairSelection, pack, select
 from kernelwright.train.tokens import PairTokenizer, marked_template, token_dataset
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class PreparedData:
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     train: "Dataset"
@@ -35,7 +35,7 @@ class Prepared:
     """Counts and stage times, for the records."""
 
 
-def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
+def prepare(recipe: SupervisedRecipe, folder: Path, workers: int) -> PreparedData:
     """The first process of a machine does the work, the others read what it made.
 
     Raises:
@@ -68,12 +68,12 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
     stages = dict(zip(("model_s", "tokenize_s", "pack_s"), np.diff(times).tolist(), strict=True))
     facts = {"digest": digest, **_counts(pairs, chosen), "rows": len(train)}
     facts |= {"vocabulary": len(tokenizer), "parameters": model.num_parameters(), **stages}
-    return Prepared(
+    return PreparedData(
         model=model, tokenizer=tokenizer, train=train, validation=validation, facts=facts
     )
 
 
-def _counts(pairs: "Dataset", chosen: Selection) -> Record:
+def _counts(pairs: "Dataset", chosen: PairSelection) -> Record:
     tokens = np.asarray(pairs["tokens"])
     return {
         "pairs": len(pairs),
@@ -86,7 +86,7 @@ def _counts(pairs: "Dataset", chosen: Selection) -> Record:
 
 
 def _model(
-    recipe: Recipe, parts: Sequence[Part], tokenizer_folder: Path
+    recipe: SupervisedRecipe, parts: Sequence[FilePart], tokenizer_folder: Path
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     if recipe.model.path != FRESH:
         return make_model(recipe, None)
@@ -94,7 +94,7 @@ def _model(
     return make_model(recipe, fresh_tokenizer(recipe, texts, tokenizer_folder))
 
 
-def _texts(parts: Sequence[Part], number: int) -> Iterator[str]:
+def _texts(parts: Sequence[FilePart], number: int) -> Iterator[str]:
     """Requests and answers of pairs for training, as many from each part."""
     for part in parts:
         pairs = (pair for pair in read_part(part) if pair.split == TRAIN)
@@ -102,7 +102,7 @@ def _texts(parts: Sequence[Part], number: int) -> Iterator[str]:
             yield from (message["content"] for message in pair.messages)
 
 
-def _chosen(pairs: "Dataset", recipe: Recipe) -> Selection:
+def _chosen(pairs: "Dataset", recipe: SupervisedRecipe) -> PairSelection:
     chosen = select(pairs, recipe.data, recipe.seed)
     counts = {"train on": len(chosen.train), "validate with": len(chosen.validation)}
     for what, number in counts.items():

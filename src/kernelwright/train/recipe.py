@@ -87,7 +87,7 @@ class Lora:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Model:
+class ModelSettings:
     path: str = FRESH
     """Folder of a causal language model in Hugging Face's layout, "embedded" or "fresh"."""
     dtype: Dtype = Dtype.FLOAT32
@@ -129,7 +129,7 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
+class BatchSettings:
     step_tokens: int = 131_072
     """Tokens of an optimiser step, padding included, over all processes."""
     micro_tokens: int = 32_768
@@ -137,7 +137,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Optimizer:
+class OptimizerSettings:
     """AdamW."""
 
     learning_rate: float = 1e-3
@@ -153,7 +153,7 @@ class Optimizer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
+class TrainingBudget:
     """When training is done. One of these is given."""
 
     steps: int | None = None
@@ -165,12 +165,12 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Validation:
+class ValidationSettings:
     every_steps: int = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checkpoints:
+class CheckpointSettings:
     every_steps: int = 1000
     every_minutes: float = 10.0
     """Whichever comes first."""
@@ -178,15 +178,15 @@ class Checkpoints:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
-    budget: Budget
+class SupervisedRecipe:
+    budget: TrainingBudget
     seed: int = 0
-    model: Model = Model()
+    model: ModelSettings = ModelSettings()
     data: Data = Data()
-    batch: Batch = Batch()
-    optimizer: Optimizer = Optimizer()
-    validation: Validation = Validation()
-    checkpoints: Checkpoints = Checkpoints()
+    batch: BatchSettings = BatchSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    validation: ValidationSettings = ValidationSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     log_every_steps: int = 10
 
     def __post_init__(self) -> None:

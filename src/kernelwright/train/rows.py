@@ -22,7 +22,7 @@ SIZES_OF = 128
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
+class PairSelection:
     """Which of the tokenised pairs are trained on, in order, and which validate."""
 
     train: np.ndarray
@@ -32,7 +32,7 @@ class Selection:
     too_long: int
 
 
-def select(pairs: "Dataset", data: Data, seed: int) -> Selection:
+def select(pairs: "Dataset", data: Data, seed: int) -> PairSelection:
     """The mixture a recipe asks for: a pair's expected number of copies in an epoch is the product
     of its level's and its source's factor; what is left of a whole number is drawn by chance.
 
@@ -48,7 +48,7 @@ def select(pairs: "Dataset", data: Data, seed: int) -> Selection:
     chosen = np.repeat(np.arange(len(pairs)), np.where(fits & (split == TRAIN), copies, 0))
     held = np.flatnonzero(fits & (split == VALIDATION))
     by_level = {int(each): held[level[held] == each] for each in np.unique(level[held])}
-    return Selection(
+    return PairSelection(
         train=draws.permutation(chosen),
         validation={
             each: np.sort(draws.permutation(rows)[: data.validation_pairs])

@@ -12,21 +12,26 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.train.disk import disk_may_be_full
-from kernelwright.train.folder import Ended, Start, find_start, open_folder
+from kernelwright.train.folder import EndedPart, Start, find_start, open_folder
 from kernelwright.train.kept import arguments, on_one_gpu
 from kernelwright.train.model import lora_config
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
-from kernelwright.train.prepare import Prepared, prepare
+from kernelwright.train.prepare import PreparedData, prepare
 from kernelwright.train.process import this_process
-from kernelwright.train.recipe import Recipe
+from kernelwright.train.recipe import SupervisedRecipe
 from kernelwright.train.records import LIBRARIES, RECORDS, Recorder, cut_after, tensorboard
 from kernelwright.train.rows import Collator
 from kernelwright.train.trainer import PairTrainer
 
 
 def train_sft(
-    recipe: Recipe, folder: Path, *, resume: bool, workers: int, say: Callable[[str], None]
-) -> Ended:
+    recipe: SupervisedRecipe,
+    folder: Path,
+    *,
+    resume: bool,
+    workers: int,
+    say: Callable[[str], None],
+) -> EndedPart:
     """Train until the budget is used or a signal comes.
 
     Args:
@@ -64,10 +69,10 @@ def train_sft(
     trainer.use_budget(start)
     if process.is_main_process:
         _record_end(folder, trainer)
-    return Ended(trainer.standing, trainer.pace.stopped_by, process.is_main_process)
+    return EndedPart(trainer.standing, trainer.pace.stopped_by, process.is_main_process)
 
 
-def _steps(recipe: Recipe, prepared: Prepared, rows_per_step: int) -> int:
+def _steps(recipe: SupervisedRecipe, prepared: PreparedData, rows_per_step: int) -> int:
     """Optimiser steps of the whole budget; the clock's has no end of its own."""
     steps_per_epoch = math.ceil(len(prepared.train) / rows_per_step)
     budget = recipe.budget
@@ -80,9 +85,9 @@ def _steps(recipe: Recipe, prepared: Prepared, rows_per_step: int) -> int:
 
 
 def _trainer(
-    recipe: Recipe,
+    recipe: SupervisedRecipe,
     folder: Path,
-    prepared: Prepared,
+    prepared: PreparedData,
     start: Start,
     steps: int,
     say: Callable[[str], None],
@@ -112,13 +117,13 @@ def _trainer(
     )
 
 
-def _pad_id(prepared: Prepared) -> int:
+def _pad_id(prepared: PreparedData) -> int:
     """Any token would do: padding is neither trained nor seen by what is."""
     pad = prepared.tokenizer.pad_token_id
     return int(prepared.tokenizer.eos_token_id if pad is None else pad)
 
 
-def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
+def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
     on_gpu = torch.cuda.is_available()
     # Sums of gradients are not worth cutting the model's graph for, to overlap them with it.
     torch._dynamo.config.optimize_ddp = False
@@ -140,7 +145,7 @@ def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
 
 
 def _record_part(
-    recipe: Recipe, folder: Path, prepared: Prepared, start: Start, steps: int
+    recipe: SupervisedRecipe, folder: Path, prepared: PreparedData, start: Start, steps: int
 ) -> None:
     records = folder / RECORDS
     lost = 0
@@ -163,7 +168,7 @@ def _record_part(
     record.append(records, [head])
 
 
-def _check_same_pairs(first: Record | None, prepared: Prepared, records: Path) -> None:
+def _check_same_pairs(first: Record | None, prepared: PreparedData, records: Path) -> None:
     if first is not None and first["data"]["digest"] != prepared.facts["digest"]:
         raise UsageError(
             "the pairs, or the tokenizer, are not those that the run was begun with",

@@ -13,9 +13,9 @@ import numpy as np
 
 from kernelwright.core.errors import UsageError
 from kernelwright.train.pairs import (
+    FilePart,
     Message,
-    Pair,
-    Part,
+    TrainingPair,
     has_plan,
     parts_of,
     read_part,
@@ -68,7 +68,7 @@ class PairTokenizer:
     plans_alone: frozenset[str] = frozenset()
     """As of `recipe.Data`."""
 
-    def tokenize(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
+    def tokenize(self, pairs: Sequence[TrainingPair]) -> Iterator[tuple[list[int], np.ndarray]]:
         """Token ids of each pair, and which of them are trained: what the assistant says after the
         request. Earlier answers of a conversation, and what begins an answer, are not.
 
@@ -88,7 +88,9 @@ class PairTokenizer:
             end = ends.get(number, len(ids))
             yield ids[:end], trained[:end]
 
-    def _plan_ends(self, pairs: Sequence[Pair], whole: Sequence[list[int]]) -> dict[int, int]:
+    def _plan_ends(
+        self, pairs: Sequence[TrainingPair], whole: Sequence[list[int]]
+    ) -> dict[int, int]:
         """The token after the plan, by a pair's place, of pairs whose plan alone is learned."""
         places = [place for place, pair in enumerate(pairs) if pair.source in self.plans_alone]
         if not places:
@@ -97,7 +99,7 @@ class PairTokenizer:
         # the template ends both conversations, so the texts part where the plan ends
         return {place: _common(whole[place], ids) for place, ids in zip(places, cut, strict=True)}
 
-    def _encode_prompts(self, pairs: Sequence[Pair]) -> dict[str, list[int]]:
+    def _encode_prompts(self, pairs: Sequence[TrainingPair]) -> dict[str, list[int]]:
         """Token ids by the prompt's text: answers to one program stand together and share it."""
         prompts = {_text(pair): pair.prompt for pair in pairs}
         found = self._encode(list(prompts.values()), add_generation_prompt=True)
@@ -107,7 +109,7 @@ class PairTokenizer:
         encode: Any = self.tokenizer.apply_chat_template
         return encode(conversations, chat_template=self.template, return_dict=True, **options)
 
-    def rows(self, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+    def rows(self, parts: Sequence[FilePart]) -> Iterator[dict[str, Any]]:
         for part in parts:
             pairs = (self._asked(p) for p in read_part(part) if self._is_asked(p))
             while some := list(islice(pairs, PAIRS_AT_ONCE)):
@@ -122,12 +124,12 @@ class PairTokenizer:
                         "split": pair.split,
                     }
 
-    def _is_asked(self, pair: Pair) -> bool:
+    def _is_asked(self, pair: TrainingPair) -> bool:
         if pair.source in self.plans_alone and not has_plan(pair):
             return False
         return self.answers is None or pair.number < self.answers
 
-    def _asked(self, pair: Pair) -> Pair:
+    def _asked(self, pair: TrainingPair) -> TrainingPair:
         asked = pair if self.plans else without_plan(pair)
         return with_reasoning(asked) if self.reasoning else asked
 
@@ -144,7 +146,7 @@ class PairTokenizer:
         return found.hexdigest()
 
 
-def _text(pair: Pair) -> str:
+def _text(pair: TrainingPair) -> str:
     return json.dumps(pair.prompt)
 
 

@@ -17,7 +17,7 @@ from trl import SFTConfig, SFTTrainer
 from kernelwright.train.folder import BEST, Standing
 from kernelwright.train.kept import KeptTrainer, check_finite
 from kernelwright.train.pace import Pace
-from kernelwright.train.recipe import LossHead, Recipe
+from kernelwright.train.recipe import LossHead, SupervisedRecipe
 from kernelwright.train.rows import IGNORED, Collator
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
     control: Any
-    recipe: Recipe
+    recipe: SupervisedRecipe
 
     def __init__(
         self,
         *,
-        recipe: Recipe,
+        recipe: SupervisedRecipe,
         folder: Path,
         model: Any,
         tokenizer: Any,

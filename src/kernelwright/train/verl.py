@@ -25,7 +25,7 @@ from kernelwright.rewards.outcome import Outcome
 from kernelwright.train.elsewhere import ORIGIN, outcome_of, reward_named
 from kernelwright.train.objectives import by_token
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.standing import StandingJudges
 
 Tensor = torch.Tensor
@@ -55,7 +55,7 @@ async def compute_score(
         ground_truth: the program's canonical text.
         reward: a name in `rewards.REWARDS`.
         workers: judges at once; one a core unless given.
-        how: fields of `verify.many.recipe.Recipe`: device, precision, mode, grade, timing ...
+        how: fields of `verify.many.recipe.JudgeRecipe`: device, precision, mode, grade, timing ...
 
     Returns:
         "score", which is the code's; "plan" and "code"; "correct" (0 or 1); "speedup" (1 where
@@ -88,7 +88,9 @@ async def compute_score(
 @cache
 def _judges(workers: int | None, how: str) -> StandingJudges:
     """Those of this process, until it ends."""
-    judges = StandingJudges(local_pools(strict.read(Recipe, json.loads(how)).resolved(), workers))
+    judges = StandingJudges(
+        local_pools(strict.read(JudgeRecipe, json.loads(how)).resolved(), workers)
+    )
     judges.__enter__()
     atexit.register(judges.__exit__, None, None, None)
     return judges

@@ -10,21 +10,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kernelwright.core.errors import InfraError, KernelwrightError, UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.host import supervised
 
-Say = Callable[[str], None]
-
 _lock = threading.Lock()
 
 
-class _Child:
+class _VerdictChild:
     """The process, started at its first use."""
 
     def __init__(self) -> None:
@@ -60,7 +58,7 @@ class _Child:
         os.close(self._reader)
 
 
-_children: list[_Child] = []
+_children: list[_VerdictChild] = []
 
 
 @atexit.register
@@ -80,7 +78,7 @@ def verify_apart(request: Record, say: Say) -> Verdict:
     with _lock:
         if not _children or not _children[0].is_alive:
             _close()
-            _children.append(_Child())
+            _children.append(_VerdictChild())
         try:
             answer = _children[0].ask(request, say)
         except BaseException:

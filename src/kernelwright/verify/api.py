@@ -5,13 +5,14 @@ from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Contract, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.host import supervised
 from kernelwright.verify.advise import Adviser, reference_text
 from kernelwright.verify.apart import verify_apart
-from kernelwright.verify.judge import Judge, Say
+from kernelwright.verify.judge import Judge
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.task import Task
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.verdict import Verdict
-from kernelwright.programs.fragments.decompose import Step, steps_of
+from kernelwright.programs.fragments.decompose import AnswerStep, steps_of
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
-from kernelwright.verify.judge import Judge, Say
+from kernelwright.verify.judge import Judge
 from kernelwright.verify.tasks.program_task import program_task
 
 
@@ -17,7 +18,7 @@ from kernelwright.verify.tasks.program_task import program_task
 class StepVerdict:
     """A step and the verdict on it."""
 
-    step: Step
+    step: AnswerStep
     verdict: Verdict
 
 

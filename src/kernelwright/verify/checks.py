@@ -10,7 +10,7 @@ from kernelwright.sandbox.shared.contract import ProcessState, Ran
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.rejection import Rejected, WrongOutputs
 from kernelwright.verify.session import Called
-from kernelwright.verify.tasks.answer import Answer
+from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.values.compare import Comparison, Expected, compare, worse
 from kernelwright.verify.values.live import differs
 
@@ -38,7 +38,7 @@ def check_process(born: ProcessState, now: ProcessState) -> None:
         raise Rejected(Stage.PROBE, Code.TAMPERED, message)
 
 
-def check_structure(ran: Ran, answer: Answer, *, is_exact: bool = False) -> None:
+def check_structure(ran: Ran, answer: ReferenceAnswer, *, is_exact: bool = False) -> None:
     """Outputs are plain tensors in the order of the reference. A list may be a tuple. A container
     of one tensor may be the tensor itself.
 
@@ -69,7 +69,7 @@ def check_comparison(comparison: Comparison) -> ErrorFigures | None:
 
 
 def check_state(
-    called: Called, answer: Answer, precision: str, *, is_drop_in: bool
+    called: Called, answer: ReferenceAnswer, precision: str, *, is_drop_in: bool
 ) -> ErrorFigures | None:
     """Parameters and buffers that the reference changes must change in the same way; all others
     must stay. Plain attributes that the reference changes must have its values.
@@ -98,7 +98,7 @@ def check_state(
     return errors
 
 
-def _check_attributes(called: Called, answer: Answer, *, is_drop_in: bool) -> None:
+def _check_attributes(called: Called, answer: ReferenceAnswer, *, is_drop_in: bool) -> None:
     for path, wanted in answer.attributes.items():
         if isinstance(wanted, torch.Tensor):
             continue  # outputs of later calls show their effect
@@ -122,7 +122,7 @@ def _is_near(value: object, wanted: object) -> bool:
     return False
 
 
-def check_inputs(ran: Ran, answer: Answer, precision: str) -> None:
+def check_inputs(ran: Ran, answer: ReferenceAnswer, precision: str) -> None:
     """Inputs are as the reference leaves them. No output shares memory with an input, unless the
     output of the reference does."""
     changed = sorted(set(ran.changed_inputs) - answer.inputs.keys())
@@ -141,7 +141,7 @@ def check_inputs(ran: Ran, answer: Answer, precision: str) -> None:
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
 
 
-def check_ownership(ran: Ran, answer: Answer) -> None:
+def check_ownership(ran: Ran, answer: ReferenceAnswer) -> None:
     """Outputs own their memory, unless the outputs of the reference share memory too."""
     if pairs := sorted(set(ran.shared) - answer.shared):
         message = f"outputs {pairs[0][0]} and {pairs[0][1]} share memory"

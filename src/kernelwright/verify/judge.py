@@ -10,7 +10,7 @@ task is wrong) or `InfraError` (we are).
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import replace
@@ -23,6 +23,7 @@ import torch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.verdict import Checks, Code, Contract, Stage, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.host.forkserver import shared
@@ -48,8 +49,6 @@ from kernelwright.verify.times import clock
 from kernelwright.verify.trial import Trial
 from kernelwright.verify.values import second_look
 from kernelwright.verify.values.compare import Precision, compare
-
-Say = Callable[[str], None]
 
 MODES = ("pure", "hybrid")
 GRADES = ("fresh", "recycled")

@@ -71,7 +71,7 @@ Look = Callable[[Trial, Guest], None]
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedCandidate:
     """A candidate that is read and compiled."""
 
     trial: Trial
@@ -87,14 +87,14 @@ class Prepared:
 class Doubts:
     """The candidates of a guest whose verdicts no control has confirmed."""
 
-    unconfirmed: list[tuple[Prepared, Trial]] = field(default_factory=list)
+    unconfirmed: list[tuple[PreparedCandidate, Trial]] = field(default_factory=list)
     """The candidates of the guest at hand, with their trials."""
-    rows: list[tuple[list[tuple[Prepared, Trial]], bool]] = field(default_factory=list)
+    rows: list[tuple[list[tuple[PreparedCandidate, Trial]], bool]] = field(default_factory=list)
     """The candidates of each guest that has ended, and whether a control failed in that guest."""
     num_rejected: int = 0
     """In a row, by the guest at hand."""
 
-    def add(self, prepared: Prepared, trial: Trial) -> None:
+    def add(self, prepared: PreparedCandidate, trial: Trial) -> None:
         self.unconfirmed.append((prepared, trial))
         self.num_rejected = 0 if trial.rejection is None else self.num_rejected + 1
 
@@ -132,7 +132,7 @@ class Recycled:
         self.guests = LongLived(start, MAX_CANDIDATES, keeps_spare=True)
         """On a GPU."""
         self._answers = TimedAnswers(rules, MAX_POSED_BYTES[rules.device.type])
-        self._controls: deque[tuple[Control, Prepared]] = deque()
+        self._controls: deque[tuple[Control, PreparedCandidate]] = deque()
         self._doubts = Doubts()
         self._num_alone = 0
 
@@ -145,7 +145,7 @@ class Recycled:
 
     def judge_many(self, pairs: Iterable[tuple[Task, Candidate]]) -> Iterator[Verdict]:
         """Verdicts in the order of the pairs; the next candidates compile meanwhile."""
-        waiting: deque[Future[Prepared]] = deque()
+        waiting: deque[Future[PreparedCandidate]] = deque()
         remaining = iter(pairs)
         with ThreadPoolExecutor(1, "compile") as compiling:
 
@@ -157,7 +157,7 @@ class Recycled:
             try:
                 submit(AHEAD)
                 while waiting:
-                    row: list[Prepared] = []
+                    row: list[PreparedCandidate] = []
                     while waiting and len(row) < (TOGETHER if self.lives_on else 1):
                         row.append(waiting.popleft().result())
                         submit(1)
@@ -166,7 +166,7 @@ class Recycled:
                 for unread in waiting:
                     unread.cancel()
 
-    def _judged(self, row: list[Prepared]) -> list[Verdict]:
+    def _judged(self, row: list[PreparedCandidate]) -> list[Verdict]:
         try:
             verdicts = {id(prepared): self.judge(prepared) for prepared in row}
             verdicts |= {id(prepared): verdict for prepared, verdict in self.settle()}
@@ -186,7 +186,7 @@ class Recycled:
         """As `CaseStore.shapes`."""
         return self._store.shapes(task)
 
-    def prepare(self, shapes: Shapes, candidate: Candidate) -> Prepared:
+    def prepare(self, shapes: Shapes, candidate: Candidate) -> PreparedCandidate:
         """Static rules, and compilation for every shape it will be judged at.
 
         Raises:
@@ -199,16 +199,16 @@ class Recycled:
             trial.read(shapes.task)
         if trial.rejection is None:
             trial = concluded(partial(self._compiled, trial, shapes), trial, self.rules.device)
-        return Prepared(trial, shapes)
+        return PreparedCandidate(trial, shapes)
 
-    def known(self, shapes: Shapes, candidate: Candidate, kernels: Path) -> Prepared:
+    def known(self, shapes: Shapes, candidate: Candidate, kernels: Path) -> PreparedCandidate:
         """A candidate that another judge has read, compiled and found right.
 
         Args:
             kernels: what was compiled of it.
         """
         trial = Trial(self.rules, candidate, grade="recycled", kernels=kernels)
-        return Prepared(trial, shapes)
+        return PreparedCandidate(trial, shapes)
 
     def _compiled(self, read: Trial, shapes: Shapes) -> Trial:
         trial = deepcopy(read)
@@ -220,7 +220,7 @@ class Recycled:
 
     # -- running
 
-    def judge(self, prepared: Prepared) -> Verdict:
+    def judge(self, prepared: PreparedCandidate) -> Verdict:
         """Run and probe a prepared candidate, whose kernels stay. On a GPU the verdict may change
         in the next `settle`.
 
@@ -241,7 +241,7 @@ class Recycled:
             self._doubts.guest_ended()
         return trial.verdict()
 
-    def settle(self) -> list[tuple[Prepared, Verdict]]:
+    def settle(self) -> list[tuple[PreparedCandidate, Verdict]]:
         """Verdicts since the last call that are not what they were. Kernels must still be there.
 
         Raises:
@@ -253,8 +253,8 @@ class Recycled:
         return [again for row, control_failed in rows for again in self._again(row, control_failed)]
 
     def _again(
-        self, row: list[tuple[Prepared, Trial]], differs: bool
-    ) -> Iterator[tuple[Prepared, Verdict]]:
+        self, row: list[tuple[PreparedCandidate, Trial]], differs: bool
+    ) -> Iterator[tuple[PreparedCandidate, Verdict]]:
         """Judge candidates of a guest again, the rejected ones first; the accepted ones only where
         something differs."""
         for prepared, before in sorted(row, key=lambda judged: judged[1].rejection is None):
@@ -279,7 +279,7 @@ class Recycled:
         self.guests.retire()
         self._doubts.guest_ended(control_failed=True)
 
-    def _next_control(self) -> tuple[Control, Prepared]:
+    def _next_control(self) -> tuple[Control, PreparedCandidate]:
         """One of a few, in turn: some are drawn when they are first needed."""
         if len(self._controls) < NUM_CONTROLS:
             control = draw()
@@ -290,7 +290,9 @@ class Recycled:
         self._controls.rotate(1)
         return self._controls[0]
 
-    def time(self, prepared: Prepared, errors: ErrorFigures | None, budget_s: float) -> Verdict:
+    def time(
+        self, prepared: PreparedCandidate, errors: ErrorFigures | None, budget_s: float
+    ) -> Verdict:
         """Times of a prepared candidate that was found right, whose kernels stay; the caller has
         the GPU alone.
 
@@ -315,7 +317,7 @@ class Recycled:
             trial = concluded(step, trial, self.rules.device)
         return trial.verdict()
 
-    def _alone(self, prepared: Prepared) -> Trial:
+    def _alone(self, prepared: PreparedCandidate) -> Trial:
         """The trial in a guest of its own."""
         begun = prepared.trial
         self._num_alone += 1
@@ -333,7 +335,7 @@ class Recycled:
 
         return concluded(judged, begun, self.rules.device)
 
-    def _in_shared_guest(self, prepared: Prepared) -> Trial:
+    def _in_shared_guest(self, prepared: PreparedCandidate) -> Trial:
         """The trial in the guest that lives on."""
         begun, device = prepared.trial, self.rules.device
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kernelwright.core.verdict import Code
-from kernelwright.verify.rules import RULES, Rule, Severity
-from kernelwright.verify.rules.source import Source, parse
+from kernelwright.verify.rules import RULES, Rule, RuleSeverity
+from kernelwright.verify.rules.source import CandidateSource, parse
 
 MAX_MESSAGE, MAX_FINDINGS = 2_000, 1_000
 """Characters of a message; what one rule may find. A line of ten characters can be a finding that
@@ -26,7 +26,7 @@ _LINE_END = re.compile(r"\r\n?")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StaticFinding:
     rule: str
     code: Code
     line: int
@@ -37,7 +37,7 @@ class Finding:
 
 def findings(
     text: str, mode: str, entry: str, *, hints: bool = True, lent: Set[str] = frozenset()
-) -> tuple[Finding, ...]:
+) -> tuple[StaticFinding, ...]:
     """What the text alone shows, refusals first, each group by line. Takes any text.
 
     Args:
@@ -54,7 +54,7 @@ def findings(
     except (RecursionError, MemoryError) as error:
         message, line = f"cannot be read: {error or 'nested too deeply'}", 1
     remedy = "see that the file runs under python -m py_compile"
-    return (Finding("syntax", Code.SYNTAX_ERROR, line, message[:MAX_MESSAGE], remedy),)
+    return (StaticFinding("syntax", Code.SYNTAX_ERROR, line, message[:MAX_MESSAGE], remedy),)
 
 
 def _check_encoding(text: str) -> None:
@@ -70,33 +70,33 @@ def _check_encoding(text: str) -> None:
         raise SyntaxError(f"the encoding {encoding}, not UTF-8")
 
 
-def _check(source: Source, mode: str, hints: bool) -> tuple[Finding, ...]:
+def _check(source: CandidateSource, mode: str, hints: bool) -> tuple[StaticFinding, ...]:
     rules = [rule for rule in RULES if mode == "pure" or not rule.is_pure_only]
-    refusing = [rule for rule in rules if rule.severity is Severity.REFUSE]
-    hinting = [rule for rule in rules if rule.severity is Severity.HINT and hints]
+    refusing = [rule for rule in rules if rule.severity is RuleSeverity.REFUSE]
+    hinting = [rule for rule in rules if rule.severity is RuleSeverity.HINT and hints]
     return (*_required(source), *_apply(refusing, source), *_apply(hinting, source))
 
 
-def _apply(rules: list[Rule], source: Source) -> list[Finding]:
+def _apply(rules: list[Rule], source: CandidateSource) -> list[StaticFinding]:
     """One finding a rule and line."""
-    found: dict[tuple[str, int], Finding] = {}
+    found: dict[tuple[str, int], StaticFinding] = {}
     for rule in rules:
-        is_hint = rule.severity is Severity.HINT
+        is_hint = rule.severity is RuleSeverity.HINT
         for line, message in islice(rule.find(source), MAX_FINDINGS):
             message = message[:MAX_MESSAGE]
-            finding = Finding(rule.id, Code.FORBIDDEN, line, message, rule.remedy, is_hint)
+            finding = StaticFinding(rule.id, Code.FORBIDDEN, line, message, rule.remedy, is_hint)
             found.setdefault((rule.id, line), finding)
     return sorted(found.values(), key=lambda finding: finding.line)
 
 
-def _required(source: Source) -> Iterator[Finding]:
+def _required(source: CandidateSource) -> Iterator[StaticFinding]:
     defined = source.top_level_names()
     if source.entry not in defined:
         other = ({"ModelNew", "fused_operator"} - {source.entry}).pop()
         message = f"{source.entry} is not defined" + (f", {other} is" if other in defined else "")
         remedy = "ModelNew answers a Model, fused_operator a flat program"
-        yield Finding("entry", Code.MISSING_ENTRY, 1, message, remedy)
+        yield StaticFinding("entry", Code.MISSING_ENTRY, 1, message, remedy)
     if not source.uses_jit:
-        yield Finding(
+        yield StaticFinding(
             "kernel", Code.NO_KERNEL, 1, "no @triton.jit kernel", "write the computation in Triton"
         )

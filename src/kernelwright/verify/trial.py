@@ -16,7 +16,7 @@ from kernelwright.sandbox.host import launchers
 from kernelwright.sandbox.host.compile_check import load_to_compile
 from kernelwright.sandbox.host.guest import Guest
 from kernelwright.sandbox.host.reading import MAX_NAME
-from kernelwright.sandbox.shared.contract import Call
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks
@@ -212,7 +212,9 @@ class Trial:
         answer otherwise if it were asked again.
         """
         calls = [
-            Call(p.inputs, p.case.generator, p.case.poison, p.case.manner, p.answer.outputs.native)
+            GuestCall(
+                p.inputs, p.case.generator, p.case.poison, p.case.manner, p.answer.outputs.native
+            )
             for p in posed
         ]
         with _in_case(f"one of {len(posed)} in a row, the first {posed[0].case.name}"), faults():

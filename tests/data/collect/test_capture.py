@@ -13,7 +13,7 @@ from kernelwright.data.collect import inputs
 from kernelwright.data.collect.construct import arguments_for, spelled
 from kernelwright.data.collect.guesses import values_by_name
 from kernelwright.data.collect.lowered import capture_class
-from kernelwright.data.collect.outcome import Outcome, Refused
+from kernelwright.data.collect.outcome import CollectOutcome, Refused
 
 
 class Mlp(nn.Module):
@@ -167,11 +167,11 @@ class Branching(nn.Module):
 @pytest.mark.parametrize(
     ("cls", "outcome", "detail"),
     [
-        (NoForward, Outcome.NO_FORWARD, "no_forward"),
-        (Demanding, Outcome.NOT_CONSTRUCTED, "will not do"),
-        (Mystery, Outcome.NOT_CONSTRUCTED, "no rule for xyzzy"),
-        (Picky, Outcome.NO_INPUTS, "never right"),
-        (Branching, Outcome.NOT_CAPTURED, "control flow"),
+        (NoForward, CollectOutcome.NO_FORWARD, "no_forward"),
+        (Demanding, CollectOutcome.NOT_CONSTRUCTED, "will not do"),
+        (Mystery, CollectOutcome.NOT_CONSTRUCTED, "no rule for xyzzy"),
+        (Picky, CollectOutcome.NO_INPUTS, "never right"),
+        (Branching, CollectOutcome.NOT_CAPTURED, "control flow"),
     ],
 )
 def test_what_gives_nothing_says_at_which_step(cls, outcome, detail):

@@ -12,7 +12,7 @@ import torch
 from kernelwright.core.errors import UsageError
 from kernelwright.data.collect import run
 from kernelwright.data.collect.file import CollectionFile
-from kernelwright.data.collect.run import Options, collect
+from kernelwright.data.collect.run import CollectOptions, collect
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.workers.executor import Done
@@ -65,7 +65,7 @@ FILES = {
     "missing.py": "import torch, no_such_package\nclass A(torch.nn.Module): ...\n",
     "task.py": TASK,
 }
-OPTIONS = Options(max_calls=3)
+OPTIONS = CollectOptions(max_calls=3)
 
 
 @pytest.fixture(scope="module")

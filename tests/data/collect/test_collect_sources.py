@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.core.errors import UsageError
-from kernelwright.data.collect.sources import Target
+from kernelwright.data.collect.sources import CollectTarget
 
 MODULE = "import torch\nraise SystemExit('imported')\nclass A(torch.nn.Module): ...\n"
 TASK = "import torch\nclass Model(torch.nn.Module): ...\ndef get_inputs(): ...\n"
@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_gives_its_modules_and_tasks_in_order(folder):
-    found = {source.name: source.kind for source in Target.find(str(folder)).sources}
+    found = {source.name: source.kind for source in CollectTarget.find(str(folder)).sources}
     assert found == {
         "broken.py": "file",  # importing it says what is wrong
         "model.py": "file",
@@ -39,7 +39,7 @@ def test_a_folder_gives_its_modules_and_tasks_in_order(folder):
 
 
 def test_a_file_is_named_without_its_folder(folder):
-    target = Target.find(str(folder / "sub" / "task.py"))
+    target = CollectTarget.find(str(folder / "sub" / "task.py"))
     assert [(s.name, s.kind) for s in target.sources] == [("task.py", "task")]
     assert target.facts() == {
         "target": "task.py", "package": None, "version": None, "licence": None,
@@ -47,7 +47,7 @@ def test_a_file_is_named_without_its_folder(folder):
 
 
 def test_an_installed_package_says_where_it_comes_from():
-    target = Target.find("torch.nn.modules")
+    target = CollectTarget.find("torch.nn.modules")
     by_name = {source.name: source.where for source in target.sources}
     assert by_name["torch/nn/modules/linear.py"] == "torch.nn.modules.linear"
     assert target.package == "torch"
@@ -57,18 +57,18 @@ def test_an_installed_package_says_where_it_comes_from():
 
 
 def test_one_module_of_a_package():
-    sources = Target.find("torch.nn.modules.linear").sources
+    sources = CollectTarget.find("torch.nn.modules.linear").sources
     assert [(s.name, s.where) for s in sources] == [
         ("torch/nn/modules/linear.py", "torch.nn.modules.linear")
     ]
 
 
 def test_a_factory_is_a_source_by_itself():
-    (source,) = Target.find("torch.nn:Identity").sources
+    (source,) = CollectTarget.find("torch.nn:Identity").sources
     assert (source.kind, source.name) == ("factory", "torch.nn:Identity")
 
 
 @pytest.mark.parametrize("spec", ["no_such_package_at_all", "no/such/file.py", "torch.no_such"])
 def test_what_is_not_there_is_the_users_error(spec):
     with pytest.raises(UsageError, match="remedy"):
-        Target.find(spec)
+        CollectTarget.find(spec)

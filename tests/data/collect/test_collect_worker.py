@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.data.collect.fragments import Parts
-from kernelwright.data.collect.outcome import Outcome
+from kernelwright.data.collect.outcome import CollectOutcome
 from kernelwright.data.collect.worker import CollectWorker
 
 MODEL = """
@@ -39,7 +39,7 @@ def taken_apart(tmp_path: Path) -> tuple[dict[str, object], Path]:
 
 def test_the_programs_of_a_module_are_handed_over(tmp_path):
     answer, records = taken_apart(tmp_path)
-    assert answer["outcome"] == Outcome.COLLECTED
+    assert answer["outcome"] == CollectOutcome.COLLECTED
     assert len(list(record.read(records))) > 3
 
 
@@ -52,5 +52,5 @@ def test_a_child_that_is_ended_while_it_writes_hands_nothing_over(tmp_path, monk
 
     monkeypatch.setattr(Parts, "records", ended)
     answer, records = taken_apart(tmp_path)
-    assert answer["outcome"] == Outcome.CRASH
+    assert answer["outcome"] == CollectOutcome.CRASH
     assert not records.exists()

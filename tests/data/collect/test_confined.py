@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kernelwright.data.collect.confined import confined
-from kernelwright.data.collect.outcome import Outcome, Refused
+from kernelwright.data.collect.outcome import CollectOutcome, Refused
 
 
 def outcome_of(work, timeout_s=5.0):
@@ -32,23 +32,23 @@ def raising():
 
 
 def refusing():
-    raise Refused(Outcome.NO_INPUTS, "none fit")
+    raise Refused(CollectOutcome.NO_INPUTS, "none fit")
 
 
 def out_of_memory():
-    raise Refused(Outcome.NO_INPUTS, "DefaultCPUAllocator: can't allocate memory")
+    raise Refused(CollectOutcome.NO_INPUTS, "DefaultCPUAllocator: can't allocate memory")
 
 
 @pytest.mark.parametrize(
     ("work", "outcome"),
     [
-        (lambda: os._exit(3), Outcome.CRASH),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), Outcome.CRASH),
-        (lambda: sys.exit("bye"), Outcome.UNEXPECTED),
-        (raising, Outcome.UNEXPECTED),
-        (refusing, Outcome.NO_INPUTS),
-        (hungry, Outcome.MEMORY),
-        (out_of_memory, Outcome.MEMORY),
+        (lambda: os._exit(3), CollectOutcome.CRASH),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), CollectOutcome.CRASH),
+        (lambda: sys.exit("bye"), CollectOutcome.UNEXPECTED),
+        (raising, CollectOutcome.UNEXPECTED),
+        (refusing, CollectOutcome.NO_INPUTS),
+        (hungry, CollectOutcome.MEMORY),
+        (out_of_memory, CollectOutcome.MEMORY),
     ],
     ids=["exit", "killed", "sys_exit", "raise", "refuse", "memory", "torch_memory"],
 )
@@ -59,7 +59,7 @@ def test_each_end_has_its_outcome(work, outcome):
 def test_too_much_work_and_too_long_a_wait_both_end():
     assert outcome_of(busy, 1.0).detail == "more than 1 s"
     waiting = outcome_of(lambda: time.sleep(60), 0.1)
-    assert (waiting.outcome, waiting.detail) == (Outcome.TIMEOUT, "it waits")
+    assert (waiting.outcome, waiting.detail) == (CollectOutcome.TIMEOUT, "it waits")
 
 
 def test_details_are_the_same_on_every_machine():

@@ -1,7 +1,7 @@
 """Programs and shards for the tests of data sets: small, and made without drawing."""
 
 from kernelwright.core import record
-from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.recipe import PairsRecipe
 from kernelwright.data.pairs.shard import index_of
 from kernelwright.programs.record import program_record
 from kernelwright.programs.text import parse
@@ -43,7 +43,7 @@ def program_file(path, texts=PROGRAMS, licence="MIT"):
 
 
 def recipe(*parts, **fields):
-    return Recipe.of({"part": list(parts), **fields})
+    return PairsRecipe.of({"part": list(parts), **fields})
 
 
 def pair_line(name, answer="answer", *, canonical="p", split="train", level=1):

@@ -5,7 +5,7 @@ import pytest
 from pairs_data import recipe
 
 from kernelwright.core.errors import UsageError
-from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.recipe import PairsRecipe
 
 SHIPPED = sorted((Path(__file__).parents[3] / "recipes" / "data").glob("*.toml"))
 DRAWN = {"name": "one", "level": 2, "programs": 10}
@@ -13,7 +13,7 @@ DRAWN = {"name": "one", "level": 2, "programs": 10}
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_recipes_that_are_shipped_are_understood(path):
-    made = Recipe.load(path)
+    made = PairsRecipe.load(path)
     assert made.title
     assert all(part.file or made.drawn_by(part) for part in made.part)
     assert any(part.level for part in made.part)
@@ -26,13 +26,13 @@ def test_it_travels_as_json_and_comes_back():
         draw={"small": {"weights": "balanced", "sizes": {"high": 64}}},
         verify={"share": 0.5},
     )
-    assert Recipe.of(json.loads(json.dumps(made.to_json()))) == made
+    assert PairsRecipe.of(json.loads(json.dumps(made.to_json()))) == made
 
 
 def test_files_lie_beside_the_recipe(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text('avoid = ["more.json"]\n[[part]]\nname = "a"\nfile = "programs.jsonl"\n')
-    made = Recipe.load(path)
+    made = PairsRecipe.load(path)
     assert made.part[0].file == str(tmp_path / "programs.jsonl")
     assert made.avoid == (str(tmp_path / "more.json"),)
 

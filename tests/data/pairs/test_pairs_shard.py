@@ -11,7 +11,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import INTERPRETER, Code, Stage, Verdict
 from kernelwright.data.pairs import answers
-from kernelwright.data.pairs.answers import Written, make_source
+from kernelwright.data.pairs.answers import WrittenAnswer, make_source
 from kernelwright.data.pairs.shard import ShardWorker, index_of, read_shard, shards_of
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import benchmark_programs
@@ -70,11 +70,11 @@ class Careless:
         (good,) = write_whole(request.program, limit=1, seed=seed)
         reads_files = f"import subprocess\n{good.source}"
         return [
-            Written(candidate=None, refused="no form"),
-            Written(candidate=Candidate(source="def f(:\n", plan=good.plan)),
-            Written(candidate=replace(good, source=reads_files)),
-            Written(candidate=replace(good, plan=())),
-            Written(candidate=good, reasoning="because", provenance={"turn": 2}),
+            WrittenAnswer(candidate=None, refused="no form"),
+            WrittenAnswer(candidate=Candidate(source="def f(:\n", plan=good.plan)),
+            WrittenAnswer(candidate=replace(good, source=reads_files)),
+            WrittenAnswer(candidate=replace(good, plan=())),
+            WrittenAnswer(candidate=good, reasoning="because", provenance={"turn": 2}),
         ]
 
 
@@ -107,7 +107,7 @@ class Slow(Careless):
             device=INTERPRETER,
         )
         on_gpu = replace(late, device="NVIDIA H200")
-        return [Written(candidate=good, verdict=verdict) for verdict in (late, on_gpu)]
+        return [WrittenAnswer(candidate=good, verdict=verdict) for verdict in (late, on_gpu)]
 
 
 def test_what_the_interpreter_did_not_get_through_is_no_negative(made, tmp_path, monkeypatch):
@@ -133,7 +133,9 @@ class Failing:
             raise IndexError("tuple index out of range")
         if calls == ENDS:
             os.kill(os.getpid(), signal.SIGKILL)
-        return [Written(candidate=each) for each in write_whole(request.program, limit=1, seed=0)]
+        return [
+            WrittenAnswer(candidate=each) for each in write_whole(request.program, limit=1, seed=0)
+        ]
 
 
 FAILS, ENDS = ([call.op for call in parse(text).calls] for text in (PROGRAMS[0], PROGRAMS[1]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.ops.forms.form import Arrangement, Form, Kind
+from kernelwright.ops.forms.form import Arrangement, Form, ValueKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Var, evaluate
@@ -65,9 +65,9 @@ def disagreement(
         (sizes.fill(shape), kind)
         for shape, kind in zip(arranged.results, form.results, strict=True)
     ]
-    ruled = [(result.shape, Kind(result.rank, result.dtype)) for result in call.types]
+    ruled = [(result.shape, ValueKind(result.rank, result.dtype)) for result in call.types]
     tensors = evaluate_call(call, inputs(made, device))
-    computed = [(tuple(t.shape), Kind(t.dim(), dtype_name(t.dtype))) for t in tensors]
+    computed = [(tuple(t.shape), ValueKind(t.dim(), dtype_name(t.dtype))) for t in tensors]
     if said == ruled == computed:
         return ""
     return f"the form says {said}, the rule {ruled}, PyTorch on {device} {computed}"

@@ -9,15 +9,15 @@ import pytest
 from drawn_forms import Sizes, choose, disagreement, program
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.forms.form import Form, Kind, Space
+from kernelwright.ops.forms.form import Form, FormSpace, ValueKind
 from kernelwright.ops.forms.registry import EXCLUDED, forms, forms_of
 from kernelwright.ops.operator import Operator
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Var
 
-SPACE = Space()
+SPACE = FormSpace()
 WITH_FORMS = [op for op in operators().values() if op.name not in EXCLUDED]
-FLOAT32 = Space(floats=("float32",))
+FLOAT32 = FormSpace(floats=("float32",))
 UNSETTLED = ("batch_norm_train",)
 """Meta tensors, CPU and CUDA return 16-bit statistics in different dtypes; the rule says CUDA's."""
 DRAWS = 15
@@ -70,14 +70,16 @@ def test_forms_say_what_the_rule_and_pytorch_say(operator: Operator):
 
 
 def test_another_result_is_found_out():
-    add = next(f for f in forms_of(operators()["add"], SPACE) if f.results == (Kind(2, "float32"),))
+    add = next(
+        f for f in forms_of(operators()["add"], SPACE) if f.results == (ValueKind(2, "float32"),)
+    )
     rng = random.Random(0)
     arranged, sizes = add.arrange(choose(add, rng)), Sizes(rng, LARGEST)
     made = program(add, arranged, sizes)
     assert not disagreement(add, arranged, sizes, made)
     wider = replace(arranged, results=((Var("other"), *arranged.results[0][1:]),))
     assert disagreement(add, wider, sizes, made)
-    assert disagreement(replace(add, results=(Kind(2, "float16"),)), arranged, sizes, made)
+    assert disagreement(replace(add, results=(ValueKind(2, "float16"),)), arranged, sizes, made)
 
 
 def test_every_operator_has_a_form_that_a_program_can_start_with(all_forms):
@@ -117,20 +119,21 @@ def test_every_value_of_every_attribute_is_offered(all_forms):
 
 
 def test_both_ranks_of_a_reduction_are_offered():
-    assert {form.results[0].rank for form in forms_of(operators()["sum"], Space(max_rank=2))} == {
+    sums = forms_of(operators()["sum"], FormSpace(max_rank=2))
+    assert {form.results[0].rank for form in sums} == {
         0, 1, 2,
     }  # fmt: skip
 
 
 def test_a_space_bounds_ranks_and_dtypes():
-    for form in forms(Space(max_rank=2, floats=("bfloat16",))):
+    for form in forms(FormSpace(max_rank=2, floats=("bfloat16",))):
         kinds = [*(slot.kind for slot in form.slots), form.results[0]]
         assert max(kind.rank for kind in kinds) <= 2
         assert not {kind.dtype for kind in kinds} & {"float16", "float32"}
 
 
 def test_a_space_sets_menus():
-    space = Space(menus={"conv2d": {"kernel_size": ((4, 4),), "stride": ((3, 3),)}})
+    space = FormSpace(menus={"conv2d": {"kernel_size": ((4, 4),), "stride": ((3, 3),)}})
     for form in forms_of(operators()["conv2d"], space):
         assert form.menus["kernel_size"].values == ((4, 4),)
         assert form.menus["stride"].values == ((3, 3),)
@@ -139,8 +142,8 @@ def test_a_space_sets_menus():
 def test_operands_broadcast_as_seldom_as_the_space_says():
     (form,) = (
         f
-        for f in forms_of(operators()["maximum"], Space(max_rank=1, broadcast=(5, 2)))
-        if f.slots[0].kind == f.slots[1].kind == Kind(1, "float32")
+        for f in forms_of(operators()["maximum"], FormSpace(max_rank=1, broadcast=(5, 2)))
+        if f.slots[0].kind == f.slots[1].kind == ValueKind(1, "float32")
     )
     menu = form.menus["broadcast0"]
     assert dict(zip(menu.values, menu.weights, strict=True)) == {

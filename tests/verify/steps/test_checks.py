@@ -8,7 +8,7 @@ from kernelwright.sandbox.shared.contract import Ran
 from kernelwright.verify import checks
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Called
-from kernelwright.verify.tasks.answer import Answer
+from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.values.compare import Expected
 
 ONES = torch.ones(4)
@@ -19,7 +19,7 @@ def expected(value):
 
 
 def answer(**facts):
-    return Answer(**{"outputs": expected(ONES), "structure": "T", **facts})
+    return ReferenceAnswer(**{"outputs": expected(ONES), "structure": "T", **facts})
 
 
 def ran(**facts):

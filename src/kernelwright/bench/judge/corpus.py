@@ -10,7 +10,7 @@ import importlib.util
 import multiprocessing
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 
 if TYPE_CHECKING:
@@ -33,11 +34,9 @@ CALL_S = 30.0
 """Limit of a request to a guest. The tasks are small, and other judges wait for the GPU while a
 cheat does not answer."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CorpusEntry:
     """One file of the corpus."""
 
     root: Path
@@ -80,14 +79,14 @@ def facts(path: Path) -> dict[str, str]:
     return found
 
 
-def read_corpus(root: Path) -> list[Entry]:
+def read_corpus(root: Path) -> list[CorpusEntry]:
     """All files, cheats first, by name.
 
     Raises:
         UsageError: there are none, or one names no task that is there.
     """
     found = [
-        Entry(root, kind, path, facts(path))
+        CorpusEntry(root, kind, path, facts(path))
         for kind in KINDS
         for path in sorted((root / kind).rglob("*.py"))
     ]
@@ -106,7 +105,7 @@ def read_corpus(root: Path) -> list[Entry]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class CorpusPlan:
     root: Path
     out: Path
     """JSONL; written anew."""
@@ -121,7 +120,7 @@ class Plan:
     """A checkout of KernelBench, whose static checker reads the same files."""
 
 
-def run_corpus(plan: Plan, say: Say) -> list[Record]:
+def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
     """Judge every file that the device can judge; the records, also written to `plan.out` as they
     come.
 
@@ -157,7 +156,9 @@ def is_right(case: Record) -> bool:
     return case["code"] != "infra" and case["accepted"] is wanted
 
 
-def _judge_all(entries: Sequence[Entry], device: str, plan: Plan, say: Say) -> list[Record]:
+def _judge_all(
+    entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, say: Say
+) -> list[Record]:
     """The records in the order of the entries.
 
     The judging processes are started afresh: a process that holds CUDA cannot be forked.
@@ -206,7 +207,7 @@ def _judge_of(
     )
 
 
-def _judge(entry: Entry, device: str, grade: str, checks: str) -> Record:
+def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
     """In a process of the pool: one file's record; a failure of ours is tried once more."""
     from kernelwright.verify.tasks.load import load_task
 
@@ -241,13 +242,13 @@ def _judge(entry: Entry, device: str, grade: str, checks: str) -> Record:
     }
 
 
-def _without_verdict(entry: Entry, code: str, error: Exception) -> Record:
+def _without_verdict(entry: CorpusEntry, code: str, error: Exception) -> Record:
     """The task was refused (`usage`), or our own side failed (`infra`)."""
     ours = {"accepted": False, "stage": code, "code": code, "message": f"{error}"}
     return {"record": "corpus_case", **entry.head(), **ours}
 
 
-def _read_by_kernelbench(checkout: Path, entries: Sequence[Entry]) -> list[Record]:
+def _read_by_kernelbench(checkout: Path, entries: Sequence[CorpusEntry]) -> list[Record]:
     """What KernelBench's static checker says, run from its own file: as it is set (`strict`), and
     with its warnings taken for refusals too (`warned`)."""
     checker = _load(checkout / CHECKER)

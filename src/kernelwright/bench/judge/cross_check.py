@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.bench.kernelbench import kernel_file
-from kernelwright.bench.suite import Case
-from kernelwright.bench.worker import Worker
+from kernelwright.bench.suite import SuiteCase
+from kernelwright.bench.worker import BenchWorker
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
@@ -32,7 +32,7 @@ class CrossCheck:
     timeout_s: float
     """The time limit of one kernel."""
 
-    def run(self, tasks: Sequence[Case], say: Callable[[str], None]) -> list[Record]:
+    def run(self, tasks: Sequence[SuiteCase], say: Callable[[str], None]) -> list[Record]:
         """A record for each task with a kernel.
 
         Raises:
@@ -47,7 +47,7 @@ class CrossCheck:
         record.cut_torn_line(self.records)
         found = list(record.read(self.records)) if self.records.exists() else []
         done = {(line["level"], line["id"], line["sample"]) for line in found}
-        with Worker(WORKER, self.records.with_suffix(".log")) as worker:
+        with BenchWorker(WORKER, self.records.with_suffix(".log")) as worker:
             for task in tasks:
                 kernel = self.kernels / kernel_file(task)
                 if task.key in done or not kernel.exists():
@@ -60,7 +60,7 @@ class CrossCheck:
                     worker.end()  # what went wrong may have broken its CUDA context
         return found
 
-    def _evaluated(self, task: Case, kernel: Path, worker: Worker) -> Record:
+    def _evaluated(self, task: SuiteCase, kernel: Path, worker: BenchWorker) -> Record:
         job = {
             "root": str(self.root),
             "reference": task.spec,
@@ -73,7 +73,7 @@ class CrossCheck:
             return {"compiled": False, "correct": False, "issue": str(error)}
 
 
-def _line(task: Case, theirs: Record) -> Record:
+def _line(task: SuiteCase, theirs: Record) -> Record:
     """The judge accepted every kernel there is, so that they agree where theirs is correct."""
     return {
         "record": "cross_check",

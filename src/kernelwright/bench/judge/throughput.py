@@ -6,7 +6,7 @@ run would send. All of it goes through `verify.many.run`, as a user's jobs do.
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,13 +15,14 @@ from kernelwright.bench.level1 import level1_programs
 from kernelwright.bench.load import Load
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.programs.text import to_text
 from kernelwright.teacher.writer import write
 from kernelwright.verify.many.jobs import Job
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run import judge_many
 
 SHARES = {
@@ -38,11 +39,9 @@ GOOD = "good"
 STEADY_SHARE = 0.95
 """What is judged after this share is the run's end, when workers run out of jobs one by one."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class ThroughputPlan:
     """What is measured."""
 
     device: str = "auto"
@@ -54,7 +53,7 @@ class Plan:
     seed: int = 0
 
 
-def jobs_of(plan: Plan) -> list[Job]:
+def jobs_of(plan: ThroughputPlan) -> list[Job]:
     """Candidates in order of program; ids are PROGRAM/OPERATOR/DTYPE/NUMBER/KIND."""
     rng = random.Random(derive(plan.seed, "throughput"))
     kinds = [GOOD, *SHARES]
@@ -73,7 +72,7 @@ def jobs_of(plan: Plan) -> list[Job]:
     return jobs
 
 
-def measure(plan: Plan, out: Path, say: Say) -> Record:
+def measure(plan: ThroughputPlan, out: Path, say: Say) -> Record:
     """Judge the plan's candidates into `out`; add the "throughput" record and give it.
 
     Raises:
@@ -86,7 +85,7 @@ def measure(plan: Plan, out: Path, say: Say) -> Record:
         )
     say("drawing programs, writing candidates")
     jobs = jobs_of(plan)
-    recipe = Recipe(
+    recipe = JudgeRecipe(
         device=plan.device, mode="pure", grade=plan.grade, timing=plan.timing
     ).resolved()
     recipe = replace(recipe, wall_s=WALL_S[recipe.device])

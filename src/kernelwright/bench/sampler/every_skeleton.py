@@ -7,13 +7,13 @@ together.
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from kernelwright.ops.forms.form import Form, Kind, Slot
+from kernelwright.ops.forms.form import Form, Slot, ValueKind
 from kernelwright.synth.skeletons.calls import Pattern, Place, Read, places
 from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall
 
 OWN, NEW = "an input of its own", "a new shared input"
 Calls = tuple[SkeletonCall, ...]
-Kinds = tuple[Kind, ...]
+Kinds = tuple[ValueKind, ...]
 
 
 def every_skeleton(forms: Sequence[Form], n: int, width: int = 3) -> Iterator[Skeleton]:
@@ -53,11 +53,11 @@ def sources_of(slot: Slot, kinds: Kinds) -> list[object]:
 
 
 def wired(
-    form: Form, slots: Sequence[tuple[Place, Kind]], sources: Sequence[object], num_values: int
+    form: Form, slots: Sequence[tuple[Place, ValueKind]], sources: Sequence[object], num_values: int
 ) -> tuple[SkeletonCall, Kinds]:
     reads: list[Read] = []
     values: list[int] = []
-    made: list[Kind] = []
+    made: list[ValueKind] = []
     for (place, kind), source in zip(slots, sources, strict=True):
         if source == OWN:
             continue

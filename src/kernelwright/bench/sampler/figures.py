@@ -1,7 +1,7 @@
 """The figures of `synth` as records: uniformity, what many programs hold, whether they run."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -12,28 +12,28 @@ import torch
 
 from kernelwright.bench.sampler.executed import Executed, execute
 from kernelwright.bench.sampler.expected import ExpectedPairs
-from kernelwright.bench.sampler.spread import Spread, found_of, missing_pairs
+from kernelwright.bench.sampler.spread import SpreadCounts, found_of, missing_pairs
 from kernelwright.bench.sampler.uniformity import SPACES, draws, goodness_of_fit, probabilities
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import refusal_by_ranges
-from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.sample import Sampler
 from kernelwright.synth.space import space_record
 
-Say = Callable[[str], None]
 _IN_PART = 100
 _MOST_MISSING = 1000
 _TRIES = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class FiguresPlan:
     """What is drawn for figures."""
 
-    recipe: Recipe
+    recipe: DrawRecipe
     level: int
     num: int
     seed: int = 0
@@ -42,10 +42,10 @@ class Plan:
 
 
 @dataclass(slots=True)
-class _Part:
+class _FiguresPart:
     """What a worker found in some of a plan's programs."""
 
-    spread: Spread
+    spread: SpreadCounts
     expected: ExpectedPairs
     executed: Executed
     refused: Counter[str]
@@ -55,7 +55,7 @@ class _Part:
     draw_s: float = 0.0
     """CPU time of drawing alone."""
 
-    def merge(self, other: "_Part") -> None:
+    def merge(self, other: "_FiguresPart") -> None:
         self.spread.merge(other.spread)
         self.expected.merge(other.expected)
         self.executed.merge(other.executed)
@@ -66,7 +66,7 @@ class _Part:
 
 
 def uniformity(
-    draws_each: int, seed: int, spaces: Mapping[str, tuple[int, Recipe]] = SPACES
+    draws_each: int, seed: int, spaces: Mapping[str, tuple[int, DrawRecipe]] = SPACES
 ) -> Iterator[Record]:
     """A chi-square test over all programs of each small space; `draws_each` for each program."""
     for name, (level, recipe) in spaces.items():
@@ -75,7 +75,7 @@ def uniformity(
         yield {"record": "uniformity", "space": name, "level": level, "seed": seed, **fit.to_json()}
 
 
-def programs(plan: Plan, workers: int, say: Say) -> Record:
+def programs(plan: FiguresPlan, workers: int, say: Say) -> Record:
     """Draw a plan's programs, each attempt 0 of its stream, and say what they are."""
     space = space_record(plan.recipe)
     whole = _empty(space)
@@ -106,12 +106,12 @@ def programs(plan: Plan, workers: int, say: Say) -> Record:
     return record
 
 
-def _expects_pairs(recipe: Recipe) -> bool:
+def _expects_pairs(recipe: DrawRecipe) -> bool:
     """Not where skeletons are to be sound: their operators are not independent."""
     return not recipe.quality.ranges
 
 
-def _missing(whole: _Part, plan: Plan, space: Record) -> Iterator[Record]:
+def _missing(whole: _FiguresPart, plan: FiguresPlan, space: Record) -> Iterator[Record]:
     """The pairs that no program had, where they are few enough to look at: readings to be expected
     going by skeletons, and whether any program of the two operators alone has the pair."""
     missing = missing_pairs(whole.spread, space)
@@ -123,13 +123,13 @@ def _missing(whole: _Part, plan: Plan, space: Record) -> Iterator[Record]:
         }
 
 
-def has_pair_alone(recipe: Recipe, pair: tuple[str, str]) -> bool:
+def has_pair_alone(recipe: DrawRecipe, pair: tuple[str, str]) -> bool:
     """Whether a program of two calls has the (producer, consumer): of `_TRIES`, drawn of these two
     operators alone."""
     sampler = Sampler(replace(recipe, operators=tuple(dict.fromkeys(pair)), weights={}))
     if not sampler.skeletons.count(2):
         return False
-    spread = Spread()
+    spread = SpreadCounts()
     attributes: Record = dict.fromkeys(pair, ())
     for index in range(_TRIES):
         if (program := sampler.draw(2, 0, index, 0).program) is not None:
@@ -141,14 +141,14 @@ _TOOLS: dict[str, tuple[Sampler, Record]] = {}
 """The tools of this process, by recipe."""
 
 
-def _tools(recipe: Recipe) -> tuple[Sampler, Record]:
+def _tools(recipe: DrawRecipe) -> tuple[Sampler, Record]:
     digest = recipe.digest()
     if digest not in _TOOLS:
         _TOOLS[digest] = Sampler(recipe), space_record(recipe)
     return _TOOLS[digest]
 
 
-def _part(job: tuple[Plan, int, int]) -> _Part:
+def _part(job: tuple[FiguresPlan, int, int]) -> _FiguresPart:
     plan, start, num = job
     sampler, space = _tools(plan.recipe)
     sampler.skeletons.count(plan.level)  # not to be counted as time of the first draw
@@ -167,7 +167,7 @@ def _part(job: tuple[Plan, int, int]) -> _Part:
     return part
 
 
-def _alone(plan: Plan, indices: Sequence[int]) -> Executed:
+def _alone(plan: FiguresPlan, indices: Sequence[int]) -> Executed:
     """Programs of a plan run with nothing else on the device."""
     assert plan.device is not None
     sampler, space = _tools(plan.recipe)
@@ -180,11 +180,13 @@ def _alone(plan: Plan, indices: Sequence[int]) -> Executed:
     return part.executed
 
 
-def _empty(space: Record) -> _Part:
-    return _Part(Spread(), ExpectedPairs(list(space["operators"])), Executed(), Counter())
+def _empty(space: Record) -> _FiguresPart:
+    return _FiguresPart(
+        SpreadCounts(), ExpectedPairs(list(space["operators"])), Executed(), Counter()
+    )
 
 
-def _run(program: Program, device: str, part: _Part) -> None:
+def _run(program: Program, device: str, part: _FiguresPart) -> None:
     """Only where operators are given what they are defined for: PyTorch refuses the rest."""
     if found := refusal_by_ranges(program):
         part.refused[found.reason.value] += 1
@@ -193,7 +195,7 @@ def _run(program: Program, device: str, part: _Part) -> None:
 
 
 def _drawn(
-    sampler: Sampler, plan: Plan, indices: Iterable[int], part: _Part
+    sampler: Sampler, plan: FiguresPlan, indices: Iterable[int], part: _FiguresPart
 ) -> Iterator[tuple[int, Program]]:
     for index in indices:
         begin_s = process_time()

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 import torch
 
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.synth.benchmarks import is_vocabulary
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import refusal
-from kernelwright.synth.recipe import Quality, Recipe
+from kernelwright.synth.recipe import DrawRecipe, Quality
 from kernelwright.synth.sample import Sampler
 
-Say = Callable[[str], None]
 T = TypeVar("T")
 _IN_PART = 20
 """Attempts a job."""
@@ -31,7 +31,7 @@ CHECKS = {
 
 
 @dataclass(slots=True)
-class _Part:
+class _QualityPart:
     refused: Counter[str] = field(default_factory=Counter)
     """By reason; those of the linter with the kind of finding."""
     checked: Counter[str] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class _Part:
     vocabulary: int = 0
     """Programs that are a benchmark's task of one call, and are kept."""
 
-    def merge(self, other: "_Part") -> None:
+    def merge(self, other: "_QualityPart") -> None:
         self.refused.update(other.refused)
         self.checked.update(other.checked)
         for name, seconds in other.cpu_s.items():
@@ -51,9 +51,9 @@ class _Part:
         self.vocabulary += other.vocabulary
 
 
-def quality(recipe: Recipe, level: int, num: int, seed: int, workers: int, say: Say) -> Record:
+def quality(recipe: DrawRecipe, level: int, num: int, seed: int, workers: int, say: Say) -> Record:
     """The quality of `num` attempts of the sampler, each the first of its stream."""
-    whole = _Part()
+    whole = _QualityPart()
     starts = range(0, num, _IN_PART)
     text = json.dumps(recipe.to_json())
     jobs = [(text, level, seed, start, min(_IN_PART, num - start)) for start in starts]
@@ -80,10 +80,10 @@ Job = tuple[str, int, int, int, int]
 
 @cache
 def _sampler(recipe: str) -> Sampler:
-    return Sampler(Recipe.of(json.loads(recipe)))
+    return Sampler(DrawRecipe.of(json.loads(recipe)))
 
 
-def _timed(part: _Part, name: str, work: Callable[..., T], *args: Any) -> T:
+def _timed(part: _QualityPart, name: str, work: Callable[..., T], *args: Any) -> T:
     begin_s = process_time()
     found = work(*args)
     part.cpu_s[name] += process_time() - begin_s
@@ -91,11 +91,11 @@ def _timed(part: _Part, name: str, work: Callable[..., T], *args: Any) -> T:
     return found
 
 
-def _part(job: Job) -> _Part:
+def _part(job: Job) -> _QualityPart:
     text, level, seed, start, num = job
     torch.set_num_threads(1)
     _sampler(text).skeletons.count(level)  # once a process, and no part of a draw
-    part = _Part()
+    part = _QualityPart()
     for index in range(start, start + num):
         sample = _timed(part, "draw", _sampler(text).draw, level, seed, index, 0)
         if sample.program is None:

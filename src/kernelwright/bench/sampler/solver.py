@@ -7,7 +7,7 @@ import numpy as np
 
 from kernelwright.core.record import Record
 from kernelwright.ops.sizes import Size, Var
-from kernelwright.synth.recipe import Bounds, Sizes
+from kernelwright.synth.recipe import ProgramBounds, SizeLimits
 from kernelwright.synth.sizes.draw import draw_sizes
 from kernelwright.synth.sizes.equations import Equations
 from kernelwright.synth.sizes.feasible import decide
@@ -25,13 +25,13 @@ def comparison(num_seeds: int, seed: int = 0, num_draws: int = 1000) -> Iterator
         UsageError: OR-tools is not installed.
     """
     shapes = _shapes()
-    total = Total([4] * len(shapes), Bounds().bytes)
-    asked = read_system(shapes, Equations(), Sizes(), total)
+    total = Total([4] * len(shapes), ProgramBounds().bytes)
+    asked = read_system(shapes, Equations(), SizeLimits(), total)
     begin_s = process_time()
     solutions = {decide(asked, seed=each) for each in range(num_seeds)}
     solver_ms = 1e3 * (process_time() - begin_s) / num_seeds
     for measure in Measure:
-        limits, rng = Sizes(measure=measure), np.random.default_rng(seed)
+        limits, rng = SizeLimits(measure=measure), np.random.default_rng(seed)
         begin_s = process_time()
         draws = [
             draw_sizes(shapes, Equations(), limits, rng, total=total) for _ in range(num_draws)

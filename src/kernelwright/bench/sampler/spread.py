@@ -13,7 +13,7 @@ from kernelwright.programs.program import Program
 
 
 @dataclass(slots=True)
-class Spread:
+class SpreadCounts:
     """Counts over programs."""
 
     operators: Counter[str] = field(default_factory=Counter)
@@ -32,12 +32,12 @@ class Spread:
                 if name in producer:
                     self.pairs[program.calls[producer[name]].op, call.op] += 1
 
-    def merge(self, other: "Spread") -> None:
+    def merge(self, other: "SpreadCounts") -> None:
         for name in ("operators", "values", "pairs"):
             getattr(self, name).update(getattr(other, name))
 
 
-def found_of(whole: Spread, space: Record) -> Record:
+def found_of(whole: SpreadCounts, space: Record) -> Record:
     """How much of the space was met, and what was not."""
     values = [
         (op, name, repr(value))
@@ -58,7 +58,7 @@ def found_of(whole: Spread, space: Record) -> Record:
     }
 
 
-def missing_pairs(whole: Spread, space: Record) -> list[tuple[str, str]]:
+def missing_pairs(whole: SpreadCounts, space: Record) -> list[tuple[str, str]]:
     return [pair for pair in possible_pairs(space) if not whole.pairs[pair]]
 
 

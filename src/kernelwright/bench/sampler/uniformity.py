@@ -23,7 +23,7 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import refusal_by_algebra, refusal_unrun
-from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
+from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, Quality, SizeLimits
 from kernelwright.synth.sample import Sampler, within
 from kernelwright.synth.skeletons.draft import Draft
 from kernelwright.synth.skeletons.skeleton import Skeleton, Skeletons
@@ -32,47 +32,47 @@ from kernelwright.synth.skeletons.sound import SoundSkeletons
 _BYTES = (0, 1 << 20)
 _ALL = Quality(ranges=False, lint=False)
 """Sound or not."""
-SPACES: Mapping[str, tuple[int, Recipe]] = {
+SPACES: Mapping[str, tuple[int, DrawRecipe]] = {
     "pointwise": (
         2,
-        Recipe(
+        DrawRecipe(
             operators=("relu", "sub", "sum"),
             dtypes=("float32",),
             max_rank=1,
             menus={"sub": {"alpha": (1,), "other": (2.0,)}},
             broadcast=(2, 1),
-            sizes=Sizes(low=1, high=3, measure="uniform"),
-            bounds=Bounds(bytes=_BYTES),
+            sizes=SizeLimits(low=1, high=3, measure="uniform"),
+            bounds=ProgramBounds(bytes=_BYTES),
             quality=_ALL,
         ),
     ),
     "meetings": (
         2,
-        Recipe(
+        DrawRecipe(
             operators=("sum", "sub"),
             dtypes=("float32",),
             max_rank=1,
             menus={"sub": {"alpha": (1,), "other": (2.0,)}},
             broadcast=(2, 1),
-            sizes=Sizes(low=2, high=3, measure="uniform"),
-            bounds=Bounds(bytes=_BYTES),
+            sizes=SizeLimits(low=2, high=3, measure="uniform"),
+            bounds=ProgramBounds(bytes=_BYTES),
         ),
     ),
     "products": (
         2,
-        Recipe(
+        DrawRecipe(
             operators=("mm", "t", "softmax", "argmax"),
             dtypes=("float32",),
             max_rank=2,
             weights={"mm": 2},
-            sizes=Sizes(low=1, high=4, measure="uniform", elements=(1, 9)),
-            bounds=Bounds(bytes=_BYTES, flops=(0, 60)),
+            sizes=SizeLimits(low=1, high=4, measure="uniform", elements=(1, 9)),
+            bounds=ProgramBounds(bytes=_BYTES, flops=(0, 60)),
             quality=_ALL,
         ),
     ),
     "convolutions": (
         2,
-        Recipe(
+        DrawRecipe(
             operators=("conv1d", "relu"),
             dtypes=("float32",),
             max_rank=3,
@@ -85,21 +85,21 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
                     "groups": (1,),
                 }
             },
-            sizes=Sizes(low=1, high=3, measure="uniform", elements=(1, 4)),
-            bounds=Bounds(bytes=_BYTES),
+            sizes=SizeLimits(low=1, high=3, measure="uniform", elements=(1, 4)),
+            bounds=ProgramBounds(bytes=_BYTES),
             quality=_ALL,
         ),
     ),
     "sound": (
         2,
-        Recipe(
+        DrawRecipe(
             operators=("exp", "log", "relu", "sub", "logical_not"),
             dtypes=("float32",),
             max_rank=1,
             weights={"log": 3},
             menus={"sub": {"alpha": (1,), "other": (2.0,)}},
-            sizes=Sizes(low=1, high=3, measure="uniform"),
-            bounds=Bounds(bytes=_BYTES),
+            sizes=SizeLimits(low=1, high=3, measure="uniform"),
+            bounds=ProgramBounds(bytes=_BYTES),
         ),
     ),
 }
@@ -119,7 +119,7 @@ class _Asked:
         return size
 
 
-def probabilities(recipe: Recipe, level: int) -> dict[str, float]:
+def probabilities(recipe: DrawRecipe, level: int) -> dict[str, float]:
     """Every program of the recipe as text -> how often it should be drawn, before any is run."""
     usable = [form for form in forms(recipe.space()) if recipe.weight(form.op)]
     skeletons = Skeletons(usable)
@@ -135,7 +135,7 @@ def probabilities(recipe: Recipe, level: int) -> dict[str, float]:
     return {text: weight / total for text, weight in found.items()}
 
 
-def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[str, float]:
+def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: DrawRecipe) -> dict[str, float]:
     """The skeleton's programs and their shares: each draft that has sizes in proportion to its
     weight, and within a draft each solution alike, of those that are not refused."""
     found: dict[str, float] = defaultdict(float)
@@ -185,7 +185,7 @@ def _shares(menu: Menu) -> list[tuple[object, float]]:
     return [(v, w / sum(weights)) for v, w in zip(menu.values, weights, strict=True)]
 
 
-def _solutions(draft: Draft, recipe: Recipe) -> Iterator[Program]:
+def _solutions(draft: Draft, recipe: DrawRecipe) -> Iterator[Program]:
     """The draft's programs, by trying all values of all variables."""
     asked: Sequence[tuple[Size, Size]] = draft.equations.pairs  # type: ignore[attr-defined]
     sizes = [size for shape in draft.shapes for size in shape]
@@ -218,7 +218,7 @@ def _solutions(draft: Draft, recipe: Recipe) -> Iterator[Program]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class UniformityFit:
     """How well draws agree with what they should be."""
 
     programs: int
@@ -236,7 +236,7 @@ class Fit:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def goodness_of_fit(expected: Mapping[str, float], texts: Sequence[str]) -> Fit:
+def goodness_of_fit(expected: Mapping[str, float], texts: Sequence[str]) -> UniformityFit:
     """Pearson's chi-square test of draws against the probabilities of all programs."""
     seen = Counter(texts)
     strange = sum(count for text, count in seen.items() if text not in expected)
@@ -247,10 +247,12 @@ def goodness_of_fit(expected: Mapping[str, float], texts: Sequence[str]) -> Fit:
     halves = torch.tensor([(len(terms) - 1) / 2, sum(terms) / 2], dtype=torch.float64)
     p = float(torch.special.gammaincc(halves[0], halves[1])) if len(terms) > 1 else 1.0
     reached = sum(text in seen for text in expected)
-    return Fit(len(expected), len(texts), reached, strange, sum(terms), p if not strange else 0.0)
+    return UniformityFit(
+        len(expected), len(texts), reached, strange, sum(terms), p if not strange else 0.0
+    )
 
 
-def draws(recipe: Recipe, level: int, num: int, seed: int) -> list[str]:
+def draws(recipe: DrawRecipe, level: int, num: int, seed: int) -> list[str]:
     """Programs as `synth` draws them, before any is refused for its quality."""
     sampler = Sampler(recipe)
     samples = (sampler.draw(level, seed, index, 0) for index in range(num))

@@ -39,9 +39,9 @@ def command(
         check_file(recipe, "give a recipe in TOML: docs/data.md says what it holds")
         check_folder(folder)
         from kernelwright.data.pairs.build import build
-        from kernelwright.data.pairs.recipe import Recipe
+        from kernelwright.data.pairs.recipe import PairsRecipe
 
-        summary = build(Recipe.load(recipe), folder, cores(workers), parquet=parquet, say=say)
+        summary = build(PairsRecipe.load(recipe), folder, cores(workers), parquet=parquet, say=say)
     if json:
         print_json(summary)
     else:

@@ -79,9 +79,9 @@ def command(
         raise UsageError("there is no such file or folder", file=target, remedy=remedy)
     check_output_file(file)
     check_output_file(summary)
-    from kernelwright.data.collect.run import Options, collect
+    from kernelwright.data.collect.run import CollectOptions, collect
 
-    options = Options(
+    options = CollectOptions(
         max_calls=max_calls, levels=parse_levels(levels, max_calls), timeout_s=timeout
     )
     with progress("data collect") as say:

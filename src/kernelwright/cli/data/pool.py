@@ -50,10 +50,10 @@ def pool(
     with progress("data pool") as say:
         check_file(recipe, "give a recipe in TOML: docs/pool.md says what it holds")
         check_folder(folder)
-        from kernelwright.data.pool.recipe import Recipe
+        from kernelwright.data.pool.recipe import PoolRecipe
         from kernelwright.data.pool.run import make_pool
 
-        summary = make_pool(Recipe.load(recipe, changes or ()), folder, say)
+        summary = make_pool(PoolRecipe.load(recipe, changes or ()), folder, say)
     if json:
         print_json(summary)
     else:

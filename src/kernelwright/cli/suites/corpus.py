@@ -64,9 +64,9 @@ def command(
             remedy = "give the folder with cheats/, honest/ and tasks/: --root FOLDER"
             raise UsageError("there is no such folder", file=str(root), remedy=remedy)
         check_output_file(results)
-        from kernelwright.bench.judge.corpus import Plan, is_right, run_corpus
+        from kernelwright.bench.judge.corpus import CorpusPlan, is_right, run_corpus
 
-        plan = Plan(
+        plan = CorpusPlan(
             root=root,
             out=results,
             device=device.value,

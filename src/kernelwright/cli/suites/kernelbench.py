@@ -22,9 +22,9 @@ from kernelwright.bench.kernelbench import (
     with_samples,
     write_kernels,
 )
-from kernelwright.bench.suite import Case, Run, run_suite
+from kernelwright.bench.suite import SuiteCase, SuiteRun, run_suite
 from kernelwright.cli.checks import check_policies
-from kernelwright.cli.console import Say, note, out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     FOREVER,
@@ -35,13 +35,14 @@ from kernelwright.cli.options import (
     ForOption,
     JsonOption,
     ModeOption,
-    Precision,
+    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
+from kernelwright.core.progress import Say
 from kernelwright.policy.names import DEFAULT, FORMS, are_policies
 from kernelwright.report.suite.page import (
     CROSS_CHECK,
@@ -100,14 +101,14 @@ AutotuneOption = Annotated[
 ]
 
 
-class Dtype(StrEnum):
+class TaskDtype(StrEnum):
     """Types that tasks can be cast to."""
 
     BFLOAT16 = DTYPE
 
 
 DtypeOption = Annotated[
-    Dtype | None,
+    TaskDtype | None,
     typer.Option(
         "--dtype",
         help="The type that models and floating-point inputs are cast to. The levels of such tasks"
@@ -138,7 +139,7 @@ def command(
     timeout_s: TimeoutOption = 600,
     budget_s: BudgetOption = 150,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = Precision.STRICT,
+    precision: PrecisionOption = PrecisionName.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
@@ -151,7 +152,7 @@ def command(
     check_folder(folder)
     if is_search:
         check_policies(policy)
-    run = Run(
+    run = SuiteRun(
         suite="kernelbench",
         policy=policy,
         out=folder,
@@ -206,8 +207,8 @@ def parse_places(text: str) -> list[Place]:
 
 
 def _of_subset(
-    tasks: list[Case], subset: str, lint: Path, device: Device, jobs: int, say: Say
-) -> list[Case]:
+    tasks: list[SuiteCase], subset: str, lint: Path, device: Device, jobs: int, say: Say
+) -> list[SuiteCase]:
     """The tasks to run; those without a report of the linter get one first."""
     from kernelwright.verify.linting.files import lint_files
 
@@ -226,7 +227,7 @@ def _of_subset(
     return [task for task in tasks if place(task) in kept]
 
 
-def _can_be_checked(dtype: Dtype | None) -> bool:
+def _can_be_checked(dtype: TaskDtype | None) -> bool:
     """Whether KernelBench's evaluator can judge the kernels; says why where it is skipped.
 
     Raises:
@@ -246,7 +247,7 @@ def _can_be_checked(dtype: Dtype | None) -> bool:
     return True
 
 
-def _cross_check(run: Run, root: Path, cases: list[Case], say: Say) -> None:
+def _cross_check(run: SuiteRun, root: Path, cases: list[SuiteCase], say: Say) -> None:
     check = CrossCheck(
         root=root,
         kernels=run.out / KERNELS,

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.bench.suite import RIVALS, Run, module_cases, run_suite
+from kernelwright.bench.suite import RIVALS, SuiteRun, module_cases, run_suite
 from kernelwright.cli.checks import check_policies, check_source
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
@@ -20,7 +20,7 @@ from kernelwright.cli.options import (
     JsonOption,
     ModeOption,
     PoliciesOption,
-    Precision,
+    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
@@ -53,7 +53,7 @@ def command(
     timeout_s: TimeoutOption = 600,
     budget_s: BudgetOption = 300,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = Precision.STRICT,
+    precision: PrecisionOption = PrecisionName.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
@@ -63,7 +63,7 @@ def command(
             check_source(spec)
         check_folder(folder)
         check_policies(policy)
-        run = Run(
+        run = SuiteRun(
             suite="modules",
             policy=policy,
             out=folder,

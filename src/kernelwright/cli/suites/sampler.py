@@ -88,9 +88,9 @@ def command(
         from kernelwright.bench.sampler import figures
         from kernelwright.bench.sampler import quality as qualities
         from kernelwright.bench.sampler import solver as solving
-        from kernelwright.synth.recipe import Recipe
+        from kernelwright.synth.recipe import DrawRecipe
 
-        used = Recipe.of({"weights": "balanced"}) if recipe is None else Recipe.load(recipe)
+        used = DrawRecipe.of({"weights": "balanced"}) if recipe is None else DrawRecipe.load(recipe)
         environment = {"environment": record.environment()}
         about = environment | {"recipe": used.to_json()}
         for space in figures.uniformity(uniformity, seed) if uniformity else ():
@@ -103,7 +103,7 @@ def command(
             text = f"level {level}: {counted['passed']} of {counted['attempts']} pass"
             keep(counted | about, f"{text}\n{counted['refused']} {counted['cpu_ms']}")
         elif level is not None:
-            plan = figures.Plan(recipe=used, level=level, num=num, seed=seed, device=execute)
+            plan = figures.FiguresPlan(recipe=used, level=level, num=num, seed=seed, device=execute)
             drawn = figures.programs(plan, cores(workers), say)
             keep(drawn | about, _drawn(level, drawn))
     if json:

@@ -22,7 +22,7 @@ from kernelwright.cli.options import (
     Mode,
     ModeOption,
     PolicyOption,
-    Precision,
+    PrecisionName,
     PrecisionOption,
     SeedOption,
     SetName,
@@ -142,7 +142,7 @@ def command(
     mends: MendsOption = 0,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = Precision.STRICT,
+    precision: PrecisionOption = PrecisionName.STRICT,
     mode: ModeOption = Mode.PURE,
     grade: GradeOption = Grade.FRESH,
     timing: TimingOption = True,
@@ -163,12 +163,12 @@ def command(
     check_folder(folder)
     check_policies(policy)
     from kernelwright.bench.answers import Asking
-    from kernelwright.bench.problems import Selection, problems_of
-    from kernelwright.bench.synthetic import Plan, examine
+    from kernelwright.bench.problems import ProblemSelection, problems_of
+    from kernelwright.bench.synthetic import PolicyPlan, examine
     from kernelwright.policy.policy import Sampling
     from kernelwright.search.policies import policy as policy_named
 
-    selection = Selection(levels=selected, limit=limit)
+    selection = ProblemSelection(levels=selected, limit=limit)
     problems = problems_of(programs or [], selection, sets or [SetName.V1])
     recipe = judging(device, precision, mode, grade, timing=timing, timing_s=timing_s)
     asking = Asking(
@@ -181,7 +181,7 @@ def command(
         precision=precision.value,
         mode=mode.value,
     )
-    plan = Plan(asking=asking, recipe=recipe, out=folder, workers=workers)
+    plan = PolicyPlan(asking=asking, recipe=recipe, out=folder, workers=workers)
     with progress("eval synthetic") as say:
         summary = examine(plan, problems, say)
     _show(write_examination(folder), folder, summary, json=json)

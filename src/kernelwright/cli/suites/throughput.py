@@ -42,9 +42,9 @@ def command(
     """Measure how many candidates are judged a second, and where the time goes."""
     with progress("eval throughput") as say:
         check_folder(folder)
-        from kernelwright.bench.judge.throughput import Plan, lines_of, measure
+        from kernelwright.bench.judge.throughput import ThroughputPlan, lines_of, measure
 
-        plan = Plan(
+        plan = ThroughputPlan(
             device=device.value,
             grade=grade.value,
             timing=timing,

@@ -11,7 +11,7 @@ from kernelwright.cli.options import OUT_NAMES
 from kernelwright.cli.signals import SIGNALLED
 
 if TYPE_CHECKING:
-    from kernelwright.train.folder import Ended
+    from kernelwright.train.folder import EndedPart
 
 RECIPE_REMEDY = "give a recipe in TOML: docs/sft.md and docs/rl.md say what it holds"
 
@@ -37,7 +37,7 @@ WorkersOption = Annotated[
 ]
 
 
-def show_end(ended: "Ended", folder: Path, best: str, *, json: bool) -> None:
+def show_end(ended: "EndedPart", folder: Path, best: str, *, json: bool) -> None:
     """Print how far the run came, and where its weights are.
 
     Args:

@@ -41,10 +41,10 @@ def command(
         from kernelwright.train.installed import check_installed
 
         check_installed()
-        from kernelwright.train.rl.recipe import Recipe
+        from kernelwright.train.rl.recipe import RlRecipe
         from kernelwright.train.rl.run import train_rl
 
-        loaded = Recipe.load(recipe, changes or ())
+        loaded = RlRecipe.load(recipe, changes or ())
         ended = train_rl(loaded, folder, resume=resume, workers=cores(workers), say=say)
     score = ended.standing.best_score
     show_end(ended, folder, "" if score is None else f"best validation {score:.3f}", json=json)

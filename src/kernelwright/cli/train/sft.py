@@ -41,10 +41,10 @@ def command(
         from kernelwright.train.installed import check_installed
 
         check_installed()
-        from kernelwright.train.recipe import Recipe
+        from kernelwright.train.recipe import SupervisedRecipe
         from kernelwright.train.run import train_sft
 
-        loaded = Recipe.load(recipe, changes or ())
+        loaded = SupervisedRecipe.load(recipe, changes or ())
         ended = train_sft(loaded, folder, resume=resume, workers=cores(workers), say=say)
     loss = ended.standing.best_loss
     show_end(ended, folder, "" if loss is None else f"best validation loss {loss:.4f}", json=json)

@@ -10,11 +10,11 @@ from types import ModuleType
 import torch
 
 from kernelwright.core.record import Record
-from kernelwright.data.collect.outcome import Outcome, Refused
-from kernelwright.data.collect.sources import Source
+from kernelwright.data.collect.outcome import CollectOutcome, Refused
+from kernelwright.data.collect.sources import CollectSource
 
 
-def import_source(source: Source) -> ModuleType:
+def import_source(source: CollectSource) -> ModuleType:
     """The imported module; a package's by its name, a file as part of the package around it or,
     where there is none, as a script beside its neighbours.
 
@@ -26,7 +26,7 @@ def import_source(source: Source) -> ModuleType:
             return importlib.import_module(source.where)
         return _import_file(Path(source.where))
     except (Exception, SystemExit) as error:
-        raise Refused(Outcome.IMPORT_FAILED, error) from error
+        raise Refused(CollectOutcome.IMPORT_FAILED, error) from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -68,7 +68,7 @@ def line_of(cls: type) -> int:
         return 0
 
 
-def survey(source: Source) -> Record:
+def survey(source: CollectSource) -> Record:
     """The classes of a source, as data: {"classes": [[name, line], ...]}."""
     classes = module_classes(import_source(source))
     return {"classes": [[cls.__qualname__, line_of(cls)] for cls in classes]}

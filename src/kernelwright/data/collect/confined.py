@@ -17,7 +17,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from kernelwright.core.record import Record
-from kernelwright.data.collect.outcome import Outcome, Refused, described
+from kernelwright.data.collect.outcome import CollectOutcome, Refused, described
 from kernelwright.sandbox.confine import kernel
 from kernelwright.sandbox.shared.own_folders import own_folder
 
@@ -45,18 +45,18 @@ def confined(work: Callable[[], Record], timeout_s: float) -> Record:
         theirs.close()
         try:
             if not ours.poll(WALL_FACTOR * timeout_s):
-                raise Refused(Outcome.TIMEOUT, "it waits")
+                raise Refused(CollectOutcome.TIMEOUT, "it waits")
             answer = json.loads(ours.recv_bytes())
         except EOFError as error:
             child.join(timeout=1.0)
             if child.exitcode == -signal.SIGXCPU:
-                raise Refused(Outcome.TIMEOUT, f"more than {timeout_s:g} s") from error
-            raise Refused(Outcome.CRASH, f"exit status {child.exitcode}") from error
+                raise Refused(CollectOutcome.TIMEOUT, f"more than {timeout_s:g} s") from error
+            raise Refused(CollectOutcome.CRASH, f"exit status {child.exitcode}") from error
         finally:
             ours.close()
             _end(child)
     if "refused" in answer:
-        raise Refused(Outcome(answer["refused"]), answer["detail"])
+        raise Refused(CollectOutcome(answer["refused"]), answer["detail"])
     result: Record = answer["result"]
     return result
 
@@ -96,11 +96,11 @@ def _answer(work: Callable[[], Record]) -> Record:
     try:
         return {"result": work()}
     except Refused as refused:
-        outcome = Outcome.MEMORY if _is_memory(refused.detail) else refused.outcome
+        outcome = CollectOutcome.MEMORY if _is_memory(refused.detail) else refused.outcome
         return {"refused": outcome, "detail": refused.detail}
     except (Exception, SystemExit) as error:
         detail = described(error)
-        outcome = Outcome.MEMORY if _is_memory(detail) else Outcome.UNEXPECTED
+        outcome = CollectOutcome.MEMORY if _is_memory(detail) else CollectOutcome.UNEXPECTED
         return {"refused": outcome, "detail": detail}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kernelwright.core.record import Record
 from kernelwright.programs.fragments.fragment import (
     RELABELLING,
-    Graph,
+    CallGraph,
     enumerate_fragments,
     extract,
 )
@@ -34,7 +34,7 @@ class Parts:
         """Records of the different ones, each with the indices of its calls in the whole."""
         seen: set[str] = set()
         num_parts: Counter[int] = Counter()
-        graph = Graph(self.program)
+        graph = CallGraph(self.program)
         for calls in enumerate_fragments(self.program, self.max_calls, MAX_PARTS_A_CALL):
             self.counts["parts"] += 1
             num_parts[min(calls)] += 1

@@ -10,8 +10,8 @@ from torch import nn
 
 from kernelwright.core.errors import UsageError
 from kernelwright.data.collect import construct, inputs
-from kernelwright.data.collect.outcome import Outcome, Refused
-from kernelwright.data.collect.sources import Source
+from kernelwright.data.collect.outcome import CollectOutcome, Refused
+from kernelwright.data.collect.sources import CollectSource
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 from kernelwright.verify.tasks.load import load_factory, load_task
@@ -36,7 +36,7 @@ class Captured:
     """The inputs of the call, as text."""
 
 
-def capture_source(source: Source) -> Captured:
+def capture_source(source: CollectSource) -> Captured:
     """The program of a task's file or of a factory, at its own sizes.
 
     Raises:
@@ -51,8 +51,8 @@ def capture_source(source: Source) -> Captured:
         if isinstance(task, ModuleTask):
             return Captured(program=_of_task(task))
     except UsageError as error:
-        raise Refused(Outcome.NOT_CAPTURED, error.message) from error
-    raise Refused(Outcome.NOT_CAPTURED, "fused_operator is more than a flat program")
+        raise Refused(CollectOutcome.NOT_CAPTURED, error.message) from error
+    raise Refused(CollectOutcome.NOT_CAPTURED, "fused_operator is more than a flat program")
 
 
 def _of_task(task: ModuleTask) -> Program:
@@ -71,9 +71,9 @@ def capture_class(cls: type[nn.Module]) -> Captured:
         Refused: at the furthest step any attempt came to.
     """
     if cls.forward is nn.Module.forward or getattr(cls, "__abstractmethods__", None):
-        raise Refused(Outcome.NO_FORWARD)
+        raise Refused(CollectOutcome.NO_FORWARD)
     if unknown := construct.unknown_parameters(cls):
-        raise Refused(Outcome.NOT_CONSTRUCTED, f"no rule for {', '.join(unknown)}")
+        raise Refused(CollectOutcome.NOT_CONSTRUCTED, f"no rule for {', '.join(unknown)}")
     refusals = []
     for built_on, called_on in PLACES:
         try:
@@ -83,13 +83,18 @@ def capture_class(cls: type[nn.Module]) -> Captured:
     raise _furthest(refusals)
 
 
-_STEPS = (Outcome.NOT_CONSTRUCTED, Outcome.NO_INPUTS, Outcome.NO_FORWARD, Outcome.NOT_CAPTURED)
+_STEPS = (
+    CollectOutcome.NOT_CONSTRUCTED,
+    CollectOutcome.NO_INPUTS,
+    CollectOutcome.NO_FORWARD,
+    CollectOutcome.NOT_CAPTURED,
+)
 
 
 def _furthest(refusals: list[Refused]) -> Refused:
     """The first of those that came as far as any: what was likeliest to work."""
     if not refusals:
-        return Refused(Outcome.NOT_CONSTRUCTED, "nothing to try")
+        return Refused(CollectOutcome.NOT_CONSTRUCTED, "nothing to try")
     return max(refusals, key=lambda refused: _STEPS.index(refused.outcome))
 
 
@@ -115,7 +120,7 @@ def _built(cls: type[nn.Module], arguments: construct.Arguments, device: str) ->
         with torch.device(device):
             return cls(**arguments).eval()
     except Exception as error:  # foreign constructors raise anything
-        raise Refused(Outcome.NOT_CONSTRUCTED, error) from error
+        raise Refused(CollectOutcome.NOT_CONSTRUCTED, error) from error
 
 
 def _capture(module: nn.Module, device: str) -> tuple[Program, inputs.Example]:
@@ -128,14 +133,14 @@ def _capture(module: nn.Module, device: str) -> tuple[Program, inputs.Example]:
             _try_call(module, args, kwargs, device)
         except Exception as error:  # so do foreign forwards
             is_missing = isinstance(error, NotImplementedError) and not str(error)
-            outcome = Outcome.NO_FORWARD if is_missing else Outcome.NO_INPUTS
+            outcome = CollectOutcome.NO_FORWARD if is_missing else CollectOutcome.NO_INPUTS
             refusals.append(Refused(outcome, error))
             continue
         try:
             with torch.device(device):
                 return lower(module, args, kwargs).program, example
         except UsageError as error:
-            refusals.append(Refused(Outcome.NOT_CAPTURED, error.message))
+            refusals.append(Refused(CollectOutcome.NOT_CAPTURED, error.message))
             captures += 1
             if captures == _MAX_CAPTURES:
                 break
@@ -146,7 +151,7 @@ def _examples(module: nn.Module) -> Iterator[inputs.Example]:
     try:
         yield from inputs.examples_for(module)
     except (TypeError, ValueError) as error:  # a forward without a signature
-        raise Refused(Outcome.NO_INPUTS, error) from error
+        raise Refused(CollectOutcome.NO_INPUTS, error) from error
 
 
 def _arguments(example: inputs.Example) -> tuple[tuple[Any, ...], dict[str, Any]]:

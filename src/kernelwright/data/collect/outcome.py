@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 
 
-class Outcome(StrEnum):
+class CollectOutcome(StrEnum):
     COLLECTED = "collected"
     """It was lowered and has programs, new or known."""
     IMPORT_FAILED = "import_failed"
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 class Refused(Exception):
     """A module gives nothing, and why."""
 
-    def __init__(self, outcome: Outcome, detail: object = "") -> None:
+    def __init__(self, outcome: CollectOutcome, detail: object = "") -> None:
         super().__init__(f"{outcome}: {detail}")
         self.outcome, self.detail = outcome, described(detail)
 

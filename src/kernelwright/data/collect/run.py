@@ -8,28 +8,27 @@ same whatever the number of workers. A run that was cut short goes on after the 
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.core import record
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.data.collect.confined import WALL_FACTOR
 from kernelwright.data.collect.file import CollectionFile
-from kernelwright.data.collect.outcome import Outcome
-from kernelwright.data.collect.sources import Source, Target
+from kernelwright.data.collect.outcome import CollectOutcome
+from kernelwright.data.collect.sources import CollectSource, CollectTarget
 from kernelwright.sandbox.shared.own_folders import own_folder
 from kernelwright.sandbox.workers.executor import Done, Executor, Factory, Job
 from kernelwright.sandbox.workers.local import LocalExecutor
-
-Say = Callable[[str], None]
 
 _IMPORT_S = 600.0
 """What a worker may take for its own imports, beside the child's time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class CollectOptions:
     """What a collection depends on besides its target."""
 
     max_calls: int = 5
@@ -50,7 +49,7 @@ class Options:
 def collect(
     spec: str,
     out: Path,
-    options: Options,
+    options: CollectOptions,
     *,
     num_workers: int,
     limit: int | None = None,
@@ -66,7 +65,7 @@ def collect(
         InfraError: workers cannot be started.
     """
     begin_s = time.monotonic()
-    target = Target.find(spec)
+    target = CollectTarget.find(spec)
     file = CollectionFile(out, target.facts(), options.to_json())
     factory = Factory("kernelwright.data.collect.worker:collects", options.to_json())
     job_s = WALL_FACTOR * options.timeout_s + _IMPORT_S
@@ -96,18 +95,18 @@ class _Collection:
     """For what workers hand over."""
     say: Say
 
-    def survey(self, sources: Sequence[Source]) -> None:
+    def survey(self, sources: Sequence[CollectSource]) -> None:
         """Which classes the sources define."""
         todo = [s for s in sources if s.name not in self.file.sources]
         jobs = {s.name: {"step": "survey", "source": s.to_json()} for s in todo if _is_open(s)}
         answers = self._in_order(jobs)
         for number, source in enumerate(todo, 1):
-            answer = next(answers) if source.name in jobs else {"outcome": Outcome.COLLECTED}
+            answer = next(answers) if source.name in jobs else {"outcome": CollectOutcome.COLLECTED}
             line = {"classes": [[None, 0]] * (not _is_open(source)), **answer}
             self.file.write_source(source.name, line)
             self.say(f"looked into {number} of {len(todo)} files")
 
-    def take_apart(self, sources: Sequence[Source], limit: int | None) -> bool:
+    def take_apart(self, sources: Sequence[CollectSource], limit: int | None) -> bool:
         """The modules' programs, until there are as many as wanted; whether none is left."""
         modules = {
             _module_name(source, name): (source, name, line)
@@ -146,15 +145,15 @@ class _Collection:
                 answer = next(done)
                 waiting[answer.id] = answer
             found = waiting.pop(name)
-            yield found.answer or {"outcome": Outcome.CRASH, "detail": "the worker died"}
+            yield found.answer or {"outcome": CollectOutcome.CRASH, "detail": "the worker died"}
 
 
-def _is_open(source: Source) -> bool:
+def _is_open(source: CollectSource) -> bool:
     """Its classes have to be looked for; tasks and factories are one module."""
     return source.kind in ("package", "file")
 
 
-def _module_name(source: Source, cls: str | None) -> str:
+def _module_name(source: CollectSource, cls: str | None) -> str:
     return source.name if cls is None else f"{source.name}:{cls}"
 
 
@@ -172,9 +171,11 @@ def summarize(file: CollectionFile, facts: Record) -> Record:
     for line in lowered:
         parts.update(line["parts"])
     refused = outcomes + Counter(
-        line["outcome"] for line in file.sources.values() if line["outcome"] != Outcome.COLLECTED
+        line["outcome"]
+        for line in file.sources.values()
+        if line["outcome"] != CollectOutcome.COLLECTED
     )
-    del refused[Outcome.COLLECTED]
+    del refused[CollectOutcome.COLLECTED]
     return {
         **facts,
         "files": len(file.sources),

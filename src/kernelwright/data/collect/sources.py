@@ -20,7 +20,7 @@ _LICENCE_PREFIX = "License :: "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class CollectSource:
     kind: str
     """"package": a module of an installed package; "file": a file that is imported by itself;
     "task": a file that verify.load understands; "factory"."""
@@ -34,7 +34,7 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
+class CollectTarget:
     name: str
     """The package's dotted name, or the last part of the path."""
     package: str | None = None
@@ -42,7 +42,7 @@ class Target:
     version: str | None = None
     licence: str | None = None
     """As the distribution's metadata says."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CollectSource, ...] = ()
 
     @classmethod
     def find(cls, spec: str) -> Self:
@@ -58,7 +58,7 @@ class Target:
             files = sorted(path.rglob("*.py"))
             return cls(name=path.resolve().name, sources=tuple(_of_files(files, path)))
         if ":" in spec:
-            source = Source(kind="factory", name=spec, where=spec)
+            source = CollectSource(kind="factory", name=spec, where=spec)
             return cls(name=spec, sources=(source,), **_distribution(spec.partition(".")[0]))
         sources = tuple(_of_package(spec))
         return cls(name=spec, sources=sources, **_distribution(spec.partition(".")[0]))
@@ -73,14 +73,16 @@ class Target:
         }
 
 
-def _of_files(files: list[Path], root: Path) -> Iterator[Source]:
+def _of_files(files: list[Path], root: Path) -> Iterator[CollectSource]:
     for file in files:
         kind = _kind(file)
         if kind is not None:
-            yield Source(kind=kind, name=str(file.relative_to(root)), where=str(file.resolve()))
+            yield CollectSource(
+                kind=kind, name=str(file.relative_to(root)), where=str(file.resolve())
+            )
 
 
-def _of_package(dotted: str) -> Iterator[Source]:
+def _of_package(dotted: str) -> Iterator[CollectSource]:
     """Modules of an installed package, sorted; nothing of it is imported."""
     top, *rest = dotted.split(".")
     spec = importlib.util.find_spec(top) if all(p.isidentifier() for p in (top, *rest)) else None
@@ -106,7 +108,7 @@ def _of_package(dotted: str) -> Iterator[Source]:
         if _kind(file) is not None:
             depth = module.count(".") + (file.name == "__init__.py")
             name = "/".join(file.parts[-depth - 1 :])
-            yield Source(kind="package", name=name, where=module)
+            yield CollectSource(kind="package", name=name, where=module)
 
 
 def _names(file: Path) -> list[str]:

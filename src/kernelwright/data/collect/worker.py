@@ -16,8 +16,8 @@ from kernelwright.data.collect.classes import import_source, module_classes, sur
 from kernelwright.data.collect.confined import confined
 from kernelwright.data.collect.fragments import Parts
 from kernelwright.data.collect.lowered import capture_class, capture_source
-from kernelwright.data.collect.outcome import Outcome, Refused
-from kernelwright.data.collect.sources import Source
+from kernelwright.data.collect.outcome import CollectOutcome, Refused
+from kernelwright.data.collect.sources import CollectSource
 from kernelwright.programs.lowering.lower import lower
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
@@ -48,11 +48,11 @@ class CollectWorker:
         """Nothing to do beforehand."""
 
     def run(self, job: Record) -> Record:
-        source = Source(**job["source"])
+        source = CollectSource(**job["source"])
         try:
             if job["step"] == "survey":
                 found = confined(partial(survey, source), self.timeout_s)
-                answer = {"outcome": Outcome.COLLECTED, "detail": "", **found}
+                answer = {"outcome": CollectOutcome.COLLECTED, "detail": "", **found}
             else:
                 if source.kind == "package":
                     import_source(source)
@@ -64,7 +64,7 @@ class CollectWorker:
 
     def close(self) -> None: ...
 
-    def _collect(self, source: Source, name: str | None, records: Path) -> Record:
+    def _collect(self, source: CollectSource, name: str | None, records: Path) -> Record:
         """Write the records of a module's programs, without those of its own that repeat. The file
         has its name when it is whole: this process may be ended at any time."""
         torch.manual_seed(0)
@@ -82,7 +82,7 @@ class CollectWorker:
                 num_records += 1
         partial_records.rename(records)
         return {
-            "outcome": Outcome.COLLECTED if num_records else Outcome.NO_PROGRAMS,
+            "outcome": CollectOutcome.COLLECTED if num_records else CollectOutcome.NO_PROGRAMS,
             "detail": "",
             "arguments": captured.arguments,
             "inputs": captured.inputs,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.data.inductor.reading import Kernel
+from kernelwright.data.inductor.reading import InductorKernel
 
 _NAN_SAFE = "propagate_nan=tl.PropagateNan.ALL"
 _TAKES_NUMBERS = frozenset({"tl.where", "tl.maximum", "tl.minimum"})
@@ -32,7 +32,7 @@ class Rewritten:
 _STORES = frozenset({"tl.store", "tl.atomic_add"})
 
 
-def rewrite_kernel(kernel: Kernel, name: str, names: Mapping[str, str]) -> Rewritten:
+def rewrite_kernel(kernel: InductorKernel, name: str, names: Mapping[str, str]) -> Rewritten:
     """The kernel under another name.
 
     Args:

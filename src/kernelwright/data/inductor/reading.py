@@ -14,7 +14,7 @@ class NotRewritten(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class InductorKernel:
     name: str
     function: ast.FunctionDef
     combines: tuple[ast.FunctionDef, ...]
@@ -39,7 +39,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    kernels: dict[str, Kernel]
+    kernels: dict[str, InductorKernel]
     arguments: tuple[str, ...]
     statements: tuple[Statement, ...]
 
@@ -69,7 +69,7 @@ def read_module(code: str) -> Module:
     return Module(kernels, tuple(_names(head.targets[0])), statements)
 
 
-def _kernel(name: str, tree: ast.Module) -> Kernel:
+def _kernel(name: str, tree: ast.Module) -> InductorKernel:
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     *combines, function = functions
     heuristic = function.decorator_list[0]
@@ -79,7 +79,7 @@ def _kernel(name: str, tree: ast.Module) -> Kernel:
     meta = said["inductor_meta"]
     assert isinstance(meta, ast.Dict)
     facts = {_constant(key): value for key, value in zip(meta.keys, meta.values, strict=True)}
-    return Kernel(
+    return InductorKernel(
         name=name,
         function=function,
         combines=tuple(combines),

@@ -9,7 +9,7 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.plan import plan_comment
 from kernelwright.data.inductor.harvest import Harvest
 from kernelwright.data.inductor.kernels import Rewritten, rewrite_kernel
-from kernelwright.data.inductor.reading import Kernel, NotRewritten, read_module
+from kernelwright.data.inductor.reading import InductorKernel, NotRewritten, read_module
 from kernelwright.data.inductor.runtime import runtime_functions
 from kernelwright.data.inductor.schedule import draw_blocks
 from kernelwright.data.inductor.wrapper import Launch, Wrapper, read_wrapper
@@ -56,7 +56,7 @@ class _Writing:
         self._helpers: set[str] = set()
         self._combines: dict[str, ast.FunctionDef] = {}
 
-    def launch(self, launch: Launch, kernel: Kernel) -> list[str]:
+    def launch(self, launch: Launch, kernel: InductorKernel) -> list[str]:
         """The statements that launch it."""
         if launch.kernel not in self._kernels:
             self._kernels[launch.kernel] = self._rewritten(launch, kernel)
@@ -74,7 +74,7 @@ class _Writing:
         grid = _grid(kernel.grid, sizes, plan.tiles)
         return [*lines, f"{plan.kernel}[{grid}]({', '.join(values)})"]
 
-    def _rewritten(self, launch: Launch, kernel: Kernel) -> Rewritten | None:
+    def _rewritten(self, launch: Launch, kernel: InductorKernel) -> Rewritten | None:
         fuses = self._fused(launch.nodes)
         name = self._name(fuses)
         made = rewrite_kernel(kernel, name, _parameter_names(launch, kernel))
@@ -124,7 +124,7 @@ class _Writing:
         return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
 
 
-def _parameter_names(launch: Launch, kernel: Kernel) -> dict[str, str]:
+def _parameter_names(launch: Launch, kernel: InductorKernel) -> dict[str, str]:
     """Pointers called as what they point to, sizes as in the wrapper, where that is one name."""
     names = [a.arg for a in kernel.function.args.args if a.annotation is None]
     wanted = {

@@ -3,7 +3,7 @@ among those that fit."""
 
 import random
 
-from kernelwright.data.inductor.reading import Kernel, NotRewritten
+from kernelwright.data.inductor.reading import InductorKernel, NotRewritten
 
 _FLAT = (128, 256, 512, 1024)
 _TILE = {2: (16, 32, 64), 3: (8, 16)}
@@ -14,7 +14,7 @@ _LEAST_ELEMENTS, _MOST_ELEMENTS = 1024, 4096
 _ELEMENTS_A_WARP = 256
 
 
-def draw_blocks(kernel: Kernel, rng: random.Random) -> dict[str, int]:
+def draw_blocks(kernel: InductorKernel, rng: random.Random) -> dict[str, int]:
     """Name of each block the kernel asks for -> elements, and `num_warps`.
 
     Raises:

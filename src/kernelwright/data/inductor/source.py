@@ -13,7 +13,7 @@ from kernelwright.core.seed import derive
 from kernelwright.data.inductor.harvest import NotHarvested, harvest
 from kernelwright.data.inductor.reading import NotRewritten
 from kernelwright.data.inductor.rewriting import rewrite
-from kernelwright.data.pairs.answers import Written
+from kernelwright.data.pairs.answers import WrittenAnswer
 from kernelwright.policy.prompt import Request
 
 
@@ -25,19 +25,19 @@ class InductorSource:
     def of(cls, options: Mapping[str, Any]) -> Self:
         return strict.read(cls, options, "options")
 
-    def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
+    def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
         """Answers that differ in their blocks."""
-        found: dict[str, Written] = {}
+        found: dict[str, WrittenAnswer] = {}
         provenance = {"torch": version_of("torch")}
         try:
             harvested = harvest(request.program)
             for number in range(limit):
                 drawn = derive(seed, "blocks", number)
                 candidate = rewrite(harvested, request.program, drawn, request.mode)
-                made = Written(candidate=candidate, provenance=provenance)
+                made = WrittenAnswer(candidate=candidate, provenance=provenance)
                 found.setdefault(candidate.source, made)
         except NotHarvested:
-            return [Written(candidate=None, refused="inductor: not compiled")]
+            return [WrittenAnswer(candidate=None, refused="inductor: not compiled")]
         except NotRewritten as error:
-            return [Written(candidate=None, refused=f"inductor: {error}")]
+            return [WrittenAnswer(candidate=None, refused=f"inductor: {error}")]
         return list(found.values())

@@ -47,10 +47,10 @@ def read_wrapper(module: Module, inputs: Sequence[str | None]) -> Wrapper:
     Raises:
         NotRewritten: a statement that is not understood.
     """
-    return _Reading(module, inputs).wrapper()
+    return _WrapperReading(module, inputs).wrapper()
 
 
-class _Reading:
+class _WrapperReading:
     def __init__(self, module: Module, inputs: Sequence[str | None]) -> None:
         if len(module.arguments) != len(inputs):
             raise NotRewritten("other arguments")

@@ -27,7 +27,7 @@ SOURCES = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
+class WrittenAnswer:
     """One answer of a source, or why there is none."""
 
     candidate: Candidate | None
@@ -45,7 +45,7 @@ class AnswerSource(Protocol):
     licence: str
     """The licence of the answers."""
 
-    def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
+    def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
         """At most `limit` answers, different ones; equal seeds, equal answers, where the source
         can promise that.
 

@@ -18,8 +18,8 @@ from kernelwright.data.pairs.pair import (
     is_too_slow,
     with_verdict,
 )
-from kernelwright.data.pairs.recipe import Recipe
-from kernelwright.data.pairs.select import Selection
+from kernelwright.data.pairs.recipe import PairsRecipe
+from kernelwright.data.pairs.select import ShardSelection
 from kernelwright.data.pairs.shard import read_shard
 
 NEGATIVES = "negatives"
@@ -32,9 +32,9 @@ COUNTED = ("source", "level", "difficulty", "verdict", "split", "licence", "orig
 
 def assemble(
     paths: Iterable[Path],
-    selection: Selection,
+    selection: ShardSelection,
     verdicts: Mapping[str, Verdict | None],
-    recipe: Recipe,
+    recipe: PairsRecipe,
     out: Path,
 ) -> Record:
     """Write train.jsonl, validation.jsonl and negatives.jsonl.
@@ -45,7 +45,7 @@ def assemble(
         The summary: pairs by each of COUNTED, operators and loops, lengths by level, what was
         dropped of each part.
     """
-    counts = _Counts()
+    counts = _PairCounts()
     with ExitStack() as stack:
         files = {
             name: stack.enter_context((out / f"{name}.jsonl").open("w", encoding="utf-8"))
@@ -76,7 +76,7 @@ def _placed(pair: Record, verdicts: Mapping[str, Verdict | None]) -> tuple[str |
     return NEGATIVES if is_rejected(pair) else pair["split"], pair
 
 
-class _Counts:
+class _PairCounts:
     """Counts of kept pairs, and of dropped ones."""
 
     def __init__(self) -> None:

@@ -8,28 +8,26 @@ goes on where a run was cut short.
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record, code_digest, version_of
 from kernelwright.data.pairs.answers import make_source
 from kernelwright.data.pairs.assemble import assemble
 from kernelwright.data.pairs.card import card
 from kernelwright.data.pairs.judged import judged, judging
 from kernelwright.data.pairs.pair import TRAIN, VALIDATION
-from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.recipe import PairsRecipe
 from kernelwright.data.pairs.select import select
 from kernelwright.data.pairs.shard import shards_of
 from kernelwright.sandbox.workers.executor import Factory, Job
 from kernelwright.sandbox.workers.local import LocalExecutor
 from kernelwright.synth.benchmarks import known
 from kernelwright.synth.parquet import check_pyarrow, write_rows
-
-Say = Callable[[str], None]
 
 WRITING = ("core", "ops", "programs", "lint", "synth", "teacher", "policy", "verify", "data")
 """Packages whose code decides which pairs are written; `verify` has the static rules."""
@@ -41,7 +39,7 @@ REMEDY = "give the recipe it was begun with, or another --out folder"
 
 
 def build(
-    recipe: Recipe,
+    recipe: PairsRecipe,
     out: Path,
     num_workers: int,
     *,
@@ -93,7 +91,7 @@ def build(
     return summary
 
 
-def _begin(recipe: Recipe, out: Path) -> None:
+def _begin(recipe: PairsRecipe, out: Path) -> None:
     """See that the folder is new, or was begun with the same."""
     header = {
         "record": "pairs",
@@ -114,7 +112,7 @@ def _begin(recipe: Recipe, out: Path) -> None:
 
 
 def _write_shards(
-    recipe: Recipe, out: Path, shards: dict[str, Record], num_workers: int, say: Say
+    recipe: PairsRecipe, out: Path, shards: dict[str, Record], num_workers: int, say: Say
 ) -> None:
     folder = out / "shards"
     jobs: list[Job] = [j for j in shards.items() if not (folder / j[0]).exists()]

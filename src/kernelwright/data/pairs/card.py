@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kernelwright.core.record import Record
 from kernelwright.data.pairs.pair import TRAIN, VALIDATION
-from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.recipe import PairsRecipe
 from kernelwright.ops.forms.registry import EXCLUDED
 from kernelwright.ops.registry import operators
 
@@ -25,7 +25,7 @@ configs:
 """
 
 
-def card(recipe: Recipe, summary: Record) -> str:
+def card(recipe: PairsRecipe, summary: Record) -> str:
     parts = [
         _HEAD,
         f"# {recipe.title or 'Pairs of PyTorch programs and Triton kernels'}\n",
@@ -46,7 +46,7 @@ def card(recipe: Recipe, summary: Record) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _overview(recipe: Recipe, summary: Record) -> str:
+def _overview(recipe: PairsRecipe, summary: Record) -> str:
     split = summary["split"]
     judged = f"{summary['judged']:,} pairs were judged by kernelwright's judge"
     if recipe.verify.share < 1:

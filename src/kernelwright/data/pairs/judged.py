@@ -1,33 +1,33 @@
 """Verdicts on the pairs that a recipe wants judged."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from kernelwright.core.errors import InfraError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.data.pairs.answers import TEACHER
 from kernelwright.data.pairs.pair import UNVERIFIED, chance
-from kernelwright.data.pairs.recipe import Recipe
-from kernelwright.data.pairs.select import Selection
+from kernelwright.data.pairs.recipe import PairsRecipe
+from kernelwright.data.pairs.select import ShardSelection
 from kernelwright.data.pairs.shard import read_shard
 from kernelwright.policy.answer import read_answer
 from kernelwright.verify.many.jobs import Job
 from kernelwright.verify.many.pools import local_pools
-from kernelwright.verify.many.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run import judge_many
 from kernelwright.verify.many.run_folder import RunFolder
 
-Say = Callable[[str], None]
 Rules = tuple[str, str]
 """Precision and mode: a run of the judge has one of each."""
 
 
 def judged(
     paths: Iterable[Path],
-    selection: Selection,
-    recipe: Recipe,
+    selection: ShardSelection,
+    recipe: PairsRecipe,
     out: Path,
     num_workers: int,
     say: Say,
@@ -52,7 +52,7 @@ def judged(
     return verdicts
 
 
-def judging(recipe: Recipe, precision: str, mode: str) -> JudgeRecipe:
+def judging(recipe: PairsRecipe, precision: str, mode: str) -> JudgeRecipe:
     """How pairs of these rules are judged."""
     return JudgeRecipe(
         device=recipe.verify.device,
@@ -64,7 +64,9 @@ def judging(recipe: Recipe, precision: str, mode: str) -> JudgeRecipe:
     )
 
 
-def _jobs(paths: Iterable[Path], selection: Selection, recipe: Recipe) -> dict[Rules, list[Job]]:
+def _jobs(
+    paths: Iterable[Path], selection: ShardSelection, recipe: PairsRecipe
+) -> dict[Rules, list[Job]]:
     taught = {part.name for part in recipe.part if part.source == TEACHER}
 
     def is_wanted(name: str) -> bool:

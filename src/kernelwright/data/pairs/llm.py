@@ -16,7 +16,7 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.data.inductor.harvest import NotHarvested, harvest
 from kernelwright.data.inductor.reading import NotRewritten
 from kernelwright.data.inductor.rewriting import rewrite
-from kernelwright.data.pairs.answers import Written
+from kernelwright.data.pairs.answers import WrittenAnswer
 from kernelwright.policy.answer import Answer, answer_text, read_answer
 from kernelwright.policy.endpoint import Endpoint, Message
 from kernelwright.policy.policy import Sampling
@@ -37,7 +37,7 @@ you see how.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class LlmOptions:
     """What a recipe's part says of its model."""
 
     model: str
@@ -60,25 +60,25 @@ class LlmSource:
     licence = "unknown"
     """The model's terms say; a recipe's part should."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: LlmOptions) -> None:
         self.options = options
         self._model = ServedModel(Endpoint.parse(options.model))
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        return cls(strict.read(Options, options, "options"))
+        return cls(strict.read(LlmOptions, options, "options"))
 
-    def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
+    def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
         """Every answer of every turn to `limit` questions, which are asked side by side."""
         begin = conversation(request)
         if self.options.refine:
             compiled = _compiled(request, seed)
             if isinstance(compiled, str):
-                return [Written(candidate=None, refused=compiled)]
+                return [WrittenAnswer(candidate=None, refused=compiled)]
             begin[-1] = Message("user", begin[-1].content + _REFINE + answer_text(compiled))
         task = program_task(request.program)
         talks = self._answered([_Talk(begin)], limit, seed)
-        written: list[Written] = []
+        written: list[WrittenAnswer] = []
         for turn in range(self.options.turns):
             if turn:
                 talks = self._answered([talk.next() for talk in talks if talk.goes_on], 1, seed)
@@ -117,9 +117,9 @@ class LlmSource:
                 except UsageError:
                     return
 
-    def _written(self, talk: "_Talk", turn: int) -> Written:
+    def _written(self, talk: "_Talk", turn: int) -> WrittenAnswer:
         answer = talk.answer
-        return Written(
+        return WrittenAnswer(
             candidate=answer.candidate,
             refused=f"llm: {answer.malformed}" if answer.candidate is None else "",
             verdict=talk.verdict,

@@ -11,13 +11,13 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.data.pairs.recipe import Part, Recipe
+from kernelwright.data.pairs.recipe import PairsRecipe, RecipePart
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import SETS, benchmark_programs
 from kernelwright.synth.benchmarks import is_benchmark, task_fingerprint
-from kernelwright.synth.draws import Drawer, Found, Group, Search
+from kernelwright.synth.draws import Drawer, Found, LevelGroup, ProgramSearch
 from kernelwright.synth.tasks import TaskSampler
 
 PROJECT_LICENCE = "Apache-2.0"
@@ -37,7 +37,7 @@ class Origin:
     provenance: Record
 
 
-class Programs(Protocol):
+class PartPrograms(Protocol):
     """Those of one part, by their number in it."""
 
     def __len__(self) -> int: ...
@@ -50,7 +50,7 @@ class Programs(Protocol):
         """
 
 
-def programs_of(recipe: Recipe, part: Part) -> Programs:
+def programs_of(recipe: PairsRecipe, part: RecipePart) -> PartPrograms:
     """The part's programs.
 
     Raises:
@@ -63,10 +63,10 @@ class DrawnPrograms:
     """Drawn one by one, each from a stream of its own, so that any process can draw any of them.
     The same program may come twice."""
 
-    def __init__(self, recipe: Recipe, part: Part) -> None:
+    def __init__(self, recipe: PairsRecipe, part: RecipePart) -> None:
         self.recipe, self.part = recipe, part
         self.seed = derive(recipe.seed, "programs", part.name)
-        group = Group(
+        group = LevelGroup(
             name=part.name,
             level=part.level,
             num=part.programs,
@@ -79,7 +79,7 @@ class DrawnPrograms:
         return self.part.programs
 
     def __getitem__(self, index: int) -> Origin | None:
-        found = self._drawer.draw(Search(0, index))
+        found = self._drawer.draw(ProgramSearch(0, index))
         if found.fingerprint is None:
             return None
         return self._origin(found, found.fingerprint)
@@ -101,7 +101,7 @@ class DrawnPrograms:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ProgramPlace:
     line: int
     begin: int
     """In bytes."""
@@ -110,7 +110,7 @@ class _Place:
 class FilePrograms:
     """The programs of a JSONL file of `kernelwright synth` or `data collect`."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: RecipePart) -> None:
         self.part, self.path = part, Path(part.file)
         if not self.path.is_file():
             raise UsageError("no such file", file=part.file, remedy="give a JSONL of programs")
@@ -123,13 +123,13 @@ class FilePrograms:
         return next(record.read(self.path), {})
 
     @cached_property
-    def _places(self) -> list[_Place]:
+    def _places(self) -> list[_ProgramPlace]:
         """Where its programs stand."""
         wanted, places = self.part.levels, []
         for number, (begin, line) in enumerate(_lines(self.path), 1):
             values = self._values(line, number)
             if values.get("record") == "program" and (not wanted or values["level"] in wanted):
-                places.append(_Place(number, begin))
+                places.append(_ProgramPlace(number, begin))
         if not places:
             raise UsageError("holds no program of these levels", file=str(self.path))
         return places[: self.part.programs or None]

@@ -10,7 +10,7 @@ from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.data.pairs.answers import SOURCES, TEACHER
-from kernelwright.synth.recipe import Recipe as SynthRecipe
+from kernelwright.synth.recipe import DrawRecipe as SynthRecipe
 
 SEE = "docs/data.md"
 CALLS_A_SHARD = 320
@@ -21,7 +21,7 @@ MOST_ASKED_IN_SHARD = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class RecipePart:
     """Programs from one place, answered by one source."""
 
     name: str
@@ -87,10 +87,10 @@ class Verification:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
+class PairsRecipe:
     """Plain data; the same recipe, code and versions give the same pairs."""
 
-    part: tuple[Part, ...]
+    part: tuple[RecipePart, ...]
     title: str = ""
     """The title of the data card."""
     seed: int = 0
@@ -114,7 +114,7 @@ class Recipe:
         if not 0 <= self.validation < 1:
             _refuse("validation is from 0 to below 1", f"see {SEE}")
 
-    def drawn_by(self, part: Part) -> SynthRecipe:
+    def drawn_by(self, part: RecipePart) -> SynthRecipe:
         return self.draw[part.draw] if part.draw else SynthRecipe.of({"weights": "balanced"})
 
     def to_json(self) -> Record:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from kernelwright.core.record import Record
 from kernelwright.data.pairs.pair import chance
-from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.recipe import PairsRecipe
 from kernelwright.data.pairs.shard import read_shard
 
 DUPLICATE, OVER_SHARE = "duplicate", "more than its share"
 
 
 @dataclass(slots=True)
-class Selection:
+class ShardSelection:
     kept: set[str] = field(default_factory=set)
     """Ids."""
     tallies: dict[str, Record] = field(default_factory=dict)
@@ -23,12 +23,12 @@ class Selection:
     """Failures of ours, each with its program's id."""
 
 
-def select(paths: Iterable[Path], recipe: Recipe) -> Selection:
+def select(paths: Iterable[Path], recipe: PairsRecipe) -> ShardSelection:
     """What is kept of these shards, which depends on their pairs and the recipe alone.
 
     Of the same source text for the same program, the first is kept.
     """
-    selection = Selection()
+    selection = ShardSelection()
     ids: dict[str, list[str]] = {part.name: [] for part in recipe.part}
     dropped: dict[str, Counter[str]] = defaultdict(Counter)
     numbers: dict[str, Counter[str]] = defaultdict(Counter)
@@ -53,7 +53,7 @@ def select(paths: Iterable[Path], recipe: Recipe) -> Selection:
     return selection
 
 
-def _mixed(ids: dict[str, list[str]], recipe: Recipe) -> dict[str, set[str]]:
+def _mixed(ids: dict[str, list[str]], recipe: PairsRecipe) -> dict[str, set[str]]:
     """The pairs of each part, chosen by chance: as many as leave the shares right."""
     shares = {part.name: part.share for part in recipe.part if part.share}
     unit = min((len(ids[name]) / share for name, share in shares.items()), default=0.0)

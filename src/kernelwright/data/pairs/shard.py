@@ -23,7 +23,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, KernelwrightError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.data.pairs.answers import AnswerSource, Written, make_source
+from kernelwright.data.pairs.answers import AnswerSource, WrittenAnswer, make_source
 from kernelwright.data.pairs.pair import (
     TOO_SLOW,
     UNVERIFIED,
@@ -34,8 +34,8 @@ from kernelwright.data.pairs.pair import (
     split_of,
     with_verdict,
 )
-from kernelwright.data.pairs.programs import Origin, Programs, contaminates, programs_of
-from kernelwright.data.pairs.recipe import Part, Recipe
+from kernelwright.data.pairs.programs import Origin, PartPrograms, contaminates, programs_of
+from kernelwright.data.pairs.recipe import PairsRecipe, RecipePart
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import to_text
@@ -62,7 +62,7 @@ class Shard:
         return f"{self.part}-{self.number:05d}.jsonl"
 
 
-def shards_of(recipe: Recipe) -> Iterator[Shard]:
+def shards_of(recipe: PairsRecipe) -> Iterator[Shard]:
     """All of a recipe's, parts in its order.
 
     Raises:
@@ -94,7 +94,7 @@ def writes(recipe: Record, folder: str) -> "ShardWorker":
     torch.set_num_threads(1)
     gc.freeze()
     gc.set_threshold(GARBAGE)
-    return ShardWorker(Recipe.of(recipe), Path(folder))
+    return ShardWorker(PairsRecipe.of(recipe), Path(folder))
 
 
 class ShardWorker:
@@ -102,7 +102,7 @@ class ShardWorker:
     to mend: {"usage": {"message": .., "file": .., "line": .., "remedy": ..}}, or {"infra": ..}
     where what a source asks failed, which has been tried again there."""
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
+    def __init__(self, recipe: PairsRecipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
         self._parts: dict[str, _PartWriter] = {}
 
@@ -164,9 +164,9 @@ class _Lost:
 
 @dataclass(frozen=True, slots=True)
 class _PartWriter:
-    recipe: Recipe
-    part: Part
-    programs: Programs
+    recipe: PairsRecipe
+    part: RecipePart
+    programs: PartPrograms
     source: AnswerSource
 
     def write(self, shard: Shard, lost: _Lost) -> tuple[list[Record], Record]:
@@ -223,7 +223,7 @@ class _PartWriter:
             pair = self._pair(f"{name}/{number}", found, written)
             yield pair if isinstance(pair, str) else _line(pair, written)
 
-    def _answers(self, found: Origin, index: int) -> list[Written]:
+    def _answers(self, found: Origin, index: int) -> list[WrittenAnswer]:
         seed = derive(self.recipe.seed, "answers", self.part.name, index)
         return self.source.answers(self._request(found), limit=self.part.answers, seed=seed)
 
@@ -235,7 +235,7 @@ class _PartWriter:
             mode=self.part.mode,
         )
 
-    def _pair(self, name: str, found: Origin, written: Written) -> Pair | str:
+    def _pair(self, name: str, found: Origin, written: WrittenAnswer) -> Pair | str:
         """The pair, or why the answer is dropped without being judged."""
         if written.candidate is None:
             return written.refused
@@ -258,7 +258,7 @@ class _PartWriter:
         return _flaw(pair) or pair
 
 
-def _line(pair: Pair, written: Written) -> Record:
+def _line(pair: Pair, written: WrittenAnswer) -> Record:
     line = pair.to_json()
     return line if written.verdict is None else with_verdict(line, written.verdict)
 

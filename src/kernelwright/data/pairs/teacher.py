@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
-from kernelwright.data.pairs.answers import TEACHER_BEST, Written
+from kernelwright.data.pairs.answers import TEACHER_BEST, WrittenAnswer
 from kernelwright.policy.prompt import Request
 from kernelwright.teacher.whole import write_best, write_whole
 
@@ -29,17 +29,17 @@ class TeacherSource:
     def of(cls, options: Mapping[str, Any]) -> Self:
         return strict.read(cls, options, "options")
 
-    def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
+    def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
         """At most `limit` different cuts and schedules, then at most `best` of the fastest; one
         refusal where some call has no form. A best answer can equal a drawn one."""
         program, precision = request.program, request.precision
         drawn = write_whole(program, limit=limit, seed=seed, precision=precision)
         if not drawn:
-            return [Written(candidate=None, refused="no form")]
+            return [WrittenAnswer(candidate=None, refused="no form")]
         best = []
         if self.best:
             best = write_best(program, limit=self.best, seed=seed, precision=precision)
         return [
-            *(Written(candidate=candidate) for candidate in drawn),
-            *(Written(candidate=candidate, source=TEACHER_BEST) for candidate in best),
+            *(WrittenAnswer(candidate=candidate) for candidate in drawn),
+            *(WrittenAnswer(candidate=candidate, source=TEACHER_BEST) for candidate in best),
         ]

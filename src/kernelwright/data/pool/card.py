@@ -10,7 +10,7 @@ import numpy as np
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.data.pool.answers import Chosen, PoolAnswer, PoolProgram
-from kernelwright.data.pool.recipe import Recipe
+from kernelwright.data.pool.recipe import PoolRecipe
 from kernelwright.data.pool.steps import judged_steps
 
 LEAST = 3
@@ -176,7 +176,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return means[place]
 
 
-def card(recipe: Recipe, summary: Record) -> str:
+def card(recipe: PoolRecipe, summary: Record) -> str:
     """The data card, in Markdown."""
     figures = summary["all"]
     correlation = figures["rank_correlation"]

@@ -8,14 +8,14 @@ from pathlib import Path
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.data.pairs.programs import Origin, contaminates
-from kernelwright.data.pool.recipe import Programs
+from kernelwright.data.pool.recipe import PoolPrograms
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse, to_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
+class PoolTask:
     """A program that answers are written to."""
 
     name: str
@@ -26,7 +26,7 @@ class Task:
     fingerprint: str
 
 
-def tasks_of(settings: Programs) -> Iterator[Task]:
+def tasks_of(settings: PoolPrograms) -> Iterator[PoolTask]:
     """Each program once, in the files' order.
 
     Raises:
@@ -51,7 +51,7 @@ def tasks_of(settings: Programs) -> Iterator[Task]:
             seen.add(canonical)
             level = len(program.calls)
             numbers[level] += 1
-            yield Task(
+            yield PoolTask(
                 name=f"L{level}/{numbers[level]}",
                 level=level,
                 program=program,

@@ -9,11 +9,11 @@ from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.policy.names import EMBEDDED
-from kernelwright.verify.many.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Programs:
+class PoolPrograms:
     files: tuple[str, ...]
     """JSONL of `kernelwright synth` or `data collect`."""
     avoid: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class Programs:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Writer:
+class WriterSettings:
     path: str = EMBEDDED
     """Folder of a causal language model in Hugging Face's layout, or "embedded"."""
     samples: int = 16
@@ -49,7 +49,7 @@ class Choice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judging:
+class JudgingSettings:
     device: str = "auto"
     precision: str = "strict"
     mode: str = "pure"
@@ -84,13 +84,13 @@ class Judging:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
-    programs: Programs
+class PoolRecipe:
+    programs: PoolPrograms
     title: str = ""
     seed: int = 0
-    writer: Writer = Writer()
+    writer: WriterSettings = WriterSettings()
     choice: Choice = Choice()
-    judging: Judging = Judging()
+    judging: JudgingSettings = JudgingSettings()
 
     def __post_init__(self) -> None:
         writer, choice = self.writer, self.choice

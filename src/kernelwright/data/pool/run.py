@@ -8,13 +8,14 @@ A folder holds `pool.json` (recipe, writer, environment), `shards/` (programs wi
 import gc
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from kernelwright.core import record
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pool.answers import (
@@ -30,9 +31,9 @@ from kernelwright.data.pool.answers import (
 )
 from kernelwright.data.pool.card import card, summary_of, summary_of_steps
 from kernelwright.data.pool.choosing import choose
-from kernelwright.data.pool.programs import Task, tasks_of
+from kernelwright.data.pool.programs import PoolTask, tasks_of
 from kernelwright.data.pool.reading import Readers
-from kernelwright.data.pool.recipe import Recipe
+from kernelwright.data.pool.recipe import PoolRecipe
 from kernelwright.data.pool.steps import step_jobs
 from kernelwright.data.pool.writing import PoolWriter
 from kernelwright.policy.answer import read_answer
@@ -40,11 +41,10 @@ from kernelwright.verify.many.jobs import Job
 from kernelwright.verify.many.pools import local_pools
 from kernelwright.verify.many.run import judge_many
 
-Say = Callable[[str], None]
 REMEDY = "give the recipe it was begun with, or another --out folder"
 
 
-def make_pool(recipe: Recipe, out: Path, say: Say = lambda _: None) -> Record:
+def make_pool(recipe: PoolRecipe, out: Path, say: Say = lambda _: None) -> Record:
     """Write and judge what the folder lacks of the recipe's pool.
 
     Returns:
@@ -75,7 +75,7 @@ def make_pool(recipe: Recipe, out: Path, say: Say = lambda _: None) -> Record:
     return summary
 
 
-def _judge_steps(recipe: Recipe, out: Path, say: Say) -> Record:
+def _judge_steps(recipe: PoolRecipe, out: Path, say: Say) -> Record:
     """Judge the steps of wrong answers, without times, and count what is right."""
     say("judging the steps of wrong answers")
     judging = replace(recipe.judging, timing=False).recipe()
@@ -85,7 +85,7 @@ def _judge_steps(recipe: Recipe, out: Path, say: Say) -> Record:
     return summary_of_steps(read_pool(out), read_verdicts(out / STEPS))
 
 
-def _begin(recipe: Recipe, out: Path) -> None:
+def _begin(recipe: PoolRecipe, out: Path) -> None:
     """See that the folder is new, or was begun with the same recipe, by any number of workers."""
     known = recipe.to_json()
     del known["judging"]["workers"]
@@ -99,7 +99,7 @@ def _begin(recipe: Recipe, out: Path) -> None:
         record.append(path, [head | {"environment": record.environment()}])
 
 
-def _write(recipe: Recipe, tasks: Sequence[Task], out: Path, say: Say) -> None:
+def _write(recipe: PoolRecipe, tasks: Sequence[PoolTask], out: Path, say: Say) -> None:
     """A shard for each run of programs; a shard is whole or not there."""
     done = {program.name for program in read_pool(out)}
     left = [task for task in tasks if task.name not in done]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kernelwright.core.verdict import Verdict
 from kernelwright.data.pool.answers import PoolAnswer, PoolProgram
 from kernelwright.policy.answer import read_answer
-from kernelwright.programs.fragments.decompose import Step, steps_of
+from kernelwright.programs.fragments.decompose import AnswerStep, steps_of
 from kernelwright.programs.text import parse, to_text
 from kernelwright.verify.many.jobs import Job, content_of
 
@@ -62,7 +62,7 @@ def judged_steps(
     return tuple(judged)
 
 
-def _steps(program: PoolProgram, answer: PoolAnswer) -> list[Step]:
+def _steps(program: PoolProgram, answer: PoolAnswer) -> list[AnswerStep]:
     candidate = read_answer(answer.text, origin=answer.writer).candidate
     steps = [] if candidate is None else steps_of(candidate.source, parse(program.text))
     return steps if len(steps) >= LEAST else []

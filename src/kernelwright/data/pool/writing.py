@@ -10,10 +10,10 @@ import torch
 
 from kernelwright.core.seed import derive
 from kernelwright.data.pool.answers import PoolAnswer, PoolProgram
-from kernelwright.data.pool.programs import Task
+from kernelwright.data.pool.programs import PoolTask
 from kernelwright.data.pool.reading import Readers, result_of
-from kernelwright.data.pool.recipe import Recipe
-from kernelwright.policy.decode import Decoder, Written
+from kernelwright.data.pool.recipe import PoolRecipe
+from kernelwright.policy.decode import Decoder, WrittenTokens
 from kernelwright.policy.embedded import folder_of, load_model
 from kernelwright.policy.local import prompt_tokens, stop_tokens
 from kernelwright.policy.policy import Sampling
@@ -32,7 +32,7 @@ most when a run is killed."""
 class PoolWriter:
     """The writer of a pool, and the teacher beside it."""
 
-    def __init__(self, recipe: Recipe, readers: Readers) -> None:
+    def __init__(self, recipe: PoolRecipe, readers: Readers) -> None:
         """
         Raises:
             UsageError: the model cannot be loaded, or not be decoded here.
@@ -52,7 +52,7 @@ class PoolWriter:
     def programs_at_once(self) -> int:
         return max(1, ROWS[self._device.type] // (self._recipe.writer.samples + 1))
 
-    def write(self, tasks: Sequence[Task]) -> list[PoolProgram]:
+    def write(self, tasks: Sequence[PoolTask]) -> list[PoolProgram]:
         """All answers to each program, distinct texts, with the writer's log-probabilities.
 
         Raises:
@@ -77,12 +77,12 @@ class PoolWriter:
         self._estimate(programs)
         return programs
 
-    def _lesson(self, task: Task) -> Future[list[str]]:
+    def _lesson(self, task: PoolTask) -> Future[list[str]]:
         seed = derive(self._recipe.seed, "teacher", task.fingerprint)
         precision = self._recipe.judging.precision
         return self._readers.taught(task.text, self._recipe.writer.teacher, seed, precision)
 
-    def _prompt(self, task: Task) -> list[int]:
+    def _prompt(self, task: PoolTask) -> list[int]:
         judging = self._recipe.judging
         request = Request(program=task.program, precision=judging.precision, mode=judging.mode)
         return prompt_tokens(self._tokenizer, conversation(request))
@@ -92,9 +92,9 @@ class PoolWriter:
         prompts: Sequence[list[int]],
         *,
         samples: int,
-        tasks: Sequence[Task],
+        tasks: Sequence[PoolTask],
         temperature: float,
-    ) -> list[list[tuple[int, Written]]]:
+    ) -> list[list[tuple[int, WrittenTokens]]]:
         """For each prompt, its answers with their seeds."""
         seeds = [
             derive(self._recipe.seed, task.fingerprint, number)
@@ -109,7 +109,7 @@ class PoolWriter:
         pairs = list(zip(seeds, written, strict=True))
         return [pairs[first : first + samples] for first in range(0, len(pairs), samples)]
 
-    def _program(self, task: Task, written: Sequence[tuple[int, Written]]) -> PoolProgram:
+    def _program(self, task: PoolTask, written: Sequence[tuple[int, WrittenTokens]]) -> PoolProgram:
         answers: dict[str, PoolAnswer] = {}
         texts = self._tokenizer.batch_decode(
             [each.tokens for _, each in written], skip_special_tokens=True

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 
-from kernelwright.ops.forms.form import Axis, Choice, Menu, Shape
+from kernelwright.ops.forms.form import BroadcastAxis, Choice, Menu, Shape
 from kernelwright.ops.forms.maker import Attributes, Operands
 from kernelwright.ops.sizes import Var
 
@@ -25,9 +25,11 @@ class Aligned:
         self._sizes = tuple(Var(f"s{axis}") for axis in axes)
         self.axes = tuple(self._axis(axis, have) for axis, have in enumerate(present))
 
-    def _axis(self, axis: int, present: Sequence[bool]) -> Axis:
+    def _axis(self, axis: int, present: Sequence[bool]) -> BroadcastAxis:
         slots = tuple(slot for slot, has in enumerate(present) if has)
-        return Axis(self._sizes[axis], slots, f"broadcast{axis}" if len(slots) > 1 else None)
+        return BroadcastAxis(
+            self._sizes[axis], slots, f"broadcast{axis}" if len(slots) > 1 else None
+        )
 
     def shapes(self, choice: Choice) -> list[Shape]:
         return [self._shape(i, rank, choice) for i, rank in enumerate(self._ranks)]

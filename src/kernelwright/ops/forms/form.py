@@ -18,7 +18,7 @@ Choice = Mapping[str, Any]
 """One value of each menu of a form, by the menu's name."""
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """What a value is before it has sizes."""
 
     rank: int
@@ -29,7 +29,7 @@ class Slot(NamedTuple):
     """A tensor parameter of a call; one of several for a sequence of tensors."""
 
     param: str
-    kind: Kind
+    kind: ValueKind
     reads_results: bool = True
     """Results of other calls may stand here. Parameters of layers (weights, statistics) and
     indices are inputs of the program always."""
@@ -50,7 +50,7 @@ class Menu:
         return rng.choices(self.values, self.weights)[0]
 
 
-class Axis(NamedTuple):
+class BroadcastAxis(NamedTuple):
     """An axis along which operands broadcast."""
 
     size: Var
@@ -77,7 +77,7 @@ class Arrangement:
 class Form:
     op: str
     slots: tuple[Slot, ...]
-    results: tuple[Kind, ...]
+    results: tuple[ValueKind, ...]
     menus: Mapping[str, Menu]
     arrange: Callable[[Choice], Arrangement]
     """The arrangement of a choice. Its variables' names are the form's own.
@@ -91,13 +91,13 @@ class Form:
     Raises:
         ValueError: the operator refuses them.
     """
-    axes: tuple[Axis, ...] | None = None
+    axes: tuple[BroadcastAxis, ...] | None = None
     """Where operands broadcast and that is all there is to the shapes: the axes of the only
     result, from the last. All menus but theirs are attributes, or numbers in place of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class FormSpace:
     """What forms may use."""
 
     max_rank: int = 5

@@ -7,7 +7,7 @@ from kernelwright.ops.forms.form import Form, Menu, Shape, Slot
 from kernelwright.ops.forms.maker import Maker, Writer, always, operand, parameter, sizes
 from kernelwright.ops.loss import OPERATORS
 from kernelwright.ops.operator import Domain
-from kernelwright.ops.operator import Kind as ParamKind
+from kernelwright.ops.operator import ParameterKind as ParamKind
 from kernelwright.ops.sizes import Var
 
 Tensors = Sequence[tuple[Slot, Shape]]

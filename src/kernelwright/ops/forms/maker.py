@@ -13,17 +13,17 @@ from typing import Any, cast
 
 from kernelwright.ops.forms.form import (
     Arrangement,
-    Axis,
+    BroadcastAxis,
     Choice,
     Form,
-    Kind,
+    FormSpace,
     Menu,
     Shape,
     Slot,
-    Space,
+    ValueKind,
 )
 from kernelwright.ops.operator import REQUIRED, Operator, TensorType
-from kernelwright.ops.operator import Kind as ParamKind
+from kernelwright.ops.operator import ParameterKind as ParamKind
 from kernelwright.ops.rules import is_float
 from kernelwright.ops.sizes import Var
 
@@ -49,14 +49,14 @@ def operand(param: str, rank: int, dtype: str, *, reads_inputs: bool | None = No
     """A tensor that a result may stand for. A new input has dimensions and floats, unless said."""
     usual = is_float(dtype) and rank > 0
     return Slot(
-        param, Kind(rank, dtype), reads_inputs=usual if reads_inputs is None else reads_inputs
+        param, ValueKind(rank, dtype), reads_inputs=usual if reads_inputs is None else reads_inputs
     )
 
 
 @cache
 def parameter(param: str, rank: int, dtype: str) -> Slot:
     """A layer's weight, or indices: an input of the program."""
-    return Slot(param, Kind(rank, dtype), reads_results=False)
+    return Slot(param, ValueKind(rank, dtype), reads_results=False)
 
 
 # Shapes
@@ -86,7 +86,7 @@ class Maker:
     """Makes the forms of one operator in one space."""
 
     operator: Operator
-    space: Space
+    space: FormSpace
     _defaults: Mapping[str, Any] = field(init=False, repr=False)
     _menus: Mapping[str, Menu] = field(init=False, repr=False)
 
@@ -139,8 +139,8 @@ class Maker:
         menus: Mapping[str, Menu] | None = None,
         fixed: Attributes | None = None,
         *,
-        axes: tuple[Axis, ...] | None = None,
-        results: tuple[Kind, ...] = (),
+        axes: tuple[BroadcastAxis, ...] | None = None,
+        results: tuple[ValueKind, ...] = (),
     ) -> Iterator[Form]:
         """The form, or nothing where the space or the operator refuses it.
 
@@ -152,7 +152,9 @@ class Maker:
         """
         fixed = fixed or {}
         menus = {k: v for k, v in self._menus.items() if k not in fixed} | dict(menus or {})
-        call = _Call(self.operator, self._defaults, tuple(slots), operands, tuple(menus), fixed)
+        call = _NamedCall(
+            self.operator, self._defaults, tuple(slots), operands, tuple(menus), fixed
+        )
         results = results or self._results(call, menus)
         kinds = [*(slot.kind for slot in slots), *results]
         if results and max(kind.rank for kind in kinds) <= self.space.max_rank:
@@ -170,7 +172,7 @@ class Maker:
         fixed: Attributes | None = None,
     ) -> Iterator[Form]:
         """A form for every kind of result that the values of the menu `name` lead to."""
-        groups: dict[tuple[Kind, ...], list[Any]] = {}
+        groups: dict[tuple[ValueKind, ...], list[Any]] = {}
         for value in values:
             one = {**(menus or {}), name: Menu((value,))}
             for form in self.form(slots, operands, one, fixed):
@@ -180,7 +182,7 @@ class Maker:
                 slots, operands, {**(menus or {}), name: Menu(tuple(group))}, fixed
             )
 
-    def _results(self, call: "_Call", menus: Mapping[str, Menu]) -> tuple[Kind, ...]:
+    def _results(self, call: "_NamedCall", menus: Mapping[str, Menu]) -> tuple[ValueKind, ...]:
         """The results of the first choice that the operator accepts; empty if there is none."""
         choices = product(*(menu.values for menu in menus.values()))
         for values in islice(choices, _TRIED):
@@ -188,14 +190,14 @@ class Maker:
                 types = call.results(*call.bound(dict(zip(menus, values, strict=True))))
             except ValueError:
                 continue
-            made = tuple(Kind(t.rank, t.dtype) for t in types)
+            made = tuple(ValueKind(t.rank, t.dtype) for t in types)
             foreign = is_float(made[0].dtype) and made[0].dtype not in self.space.floats
             return () if foreign else made
         return ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _NamedCall:
     """A call in named sizes, up to the choices of its menus."""
 
     operator: Operator

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from kernelwright.ops.forms.broadcast import Aligned
-from kernelwright.ops.forms.form import Form, Kind, Menu, Slot
+from kernelwright.ops.forms.form import Form, Menu, Slot, ValueKind
 from kernelwright.ops.forms.maker import INTEGERS, Maker, Writer, always, operand, sizes
-from kernelwright.ops.operator import Kind as ParamKind
+from kernelwright.ops.operator import ParameterKind as ParamKind
 from kernelwright.ops.pointwise import OPERATORS
 
 _NUMBERS = (0.5, 2.0, -1.5, 3.0)
@@ -91,14 +91,14 @@ def _broadcast(maker: Maker, tensors: Sequence[str], numbers: Sequence[str]) -> 
         menus |= maker.menu(number, *_NUMBERS_OF.get((name, number), _NUMBERS))
     ranks_of = ((0,) if _SCALARS.get(name) == t else maker.ranks(0) for t in tensors)
     together = list(_together(maker, tensors))
-    known: dict[object, tuple[Kind, ...]] = {}
+    known: dict[object, tuple[ValueKind, ...]] = {}
     for ranks in product(*ranks_of):
         aligned = Aligned(ranks, maker.space.broadcast)
         for dtypes in together:
             slots = [_slot(maker, *slot) for slot in zip(tensors, ranks, dtypes, strict=True)]
             # Of their ranks, dtypes of results depend on nothing but which are 0
             alike = dtypes, tuple(map(bool, ranks))
-            results = [Kind(max(ranks), kind.dtype) for kind in known.get(alike, ())]
+            results = [ValueKind(max(ranks), kind.dtype) for kind in known.get(alike, ())]
             for form in maker.form(
                 slots,
                 aligned.operands,

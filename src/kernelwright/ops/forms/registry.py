@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from kernelwright.ops.forms.form import Form, Space
+from kernelwright.ops.forms.form import Form, FormSpace
 from kernelwright.ops.forms.maker import Maker, Writer
 from kernelwright.ops.operator import Operator
 from kernelwright.ops.registry import operators
@@ -22,7 +22,7 @@ EXCLUDED: dict[str, str] = {
 """Operators without forms -> why."""
 
 
-def forms(space: Space) -> tuple[Form, ...]:
+def forms(space: FormSpace) -> tuple[Form, ...]:
     """Every form in the space, operators in the registry's order."""
     return tuple(
         form
@@ -32,7 +32,7 @@ def forms(space: Space) -> tuple[Form, ...]:
     )
 
 
-def forms_of(operator: Operator, space: Space) -> tuple[Form, ...]:
+def forms_of(operator: Operator, space: FormSpace) -> tuple[Form, ...]:
     """The forms of one operator, always in the same order."""
     family = import_module(f"kernelwright.ops.forms.{operator.family}")
     writer: Writer = family.WRITERS[operator.name]

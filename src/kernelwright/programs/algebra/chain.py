@@ -14,7 +14,7 @@ _STEPS = ("add", "sub", "rsub", "mul", "div")
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class ChainSum:
     """A sum or a mean over some axes of a value."""
 
     op: str
@@ -23,7 +23,7 @@ class Sum:
     axes: frozenset[int]
 
 
-def sum_at(site: Site) -> Sum | None:
+def sum_at(site: Site) -> ChainSum | None:
     """The sum that a call takes in its input's own float dtype, global pooling included."""
     axes = summed_axes(site.flow, site.call)
     if not axes or not is_float(site.call.types[0]):
@@ -31,7 +31,7 @@ def sum_at(site: Site) -> Sum | None:
     value = site.call.arg("input")
     is_cast = site.type_of(value).dtype != site.call.types[0].dtype
     op = "sum" if site.call.op == "sum" else "mean"
-    return None if is_cast else Sum(op, value, axes)
+    return None if is_cast else ChainSum(op, value, axes)
 
 
 def placed(site: Site, made: Ref) -> Ref:

@@ -1,6 +1,6 @@
 """Sums and means over products: the factors are summed first, and what is left is small."""
 
-from kernelwright.programs.algebra.chain import Chain, Sum, chain_to, placed, sum_at, summed
+from kernelwright.programs.algebra.chain import Chain, ChainSum, chain_to, placed, sum_at, summed
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Call, Ref
 
@@ -24,11 +24,11 @@ def sum_of_product(site: Site) -> tuple[Ref, ...] | None:
     return None if reduced is None else (_finished(site, chain, total, reduced),)
 
 
-def _finished(site: Site, chain: Chain, total: Sum, reduced: Ref) -> Ref:
+def _finished(site: Site, chain: Chain, total: ChainSum, reduced: Ref) -> Ref:
     return placed(site, chain.behind(site, reduced, total.op, total.axes))
 
 
-def _of_linear(site: Site, product: Call, total: Sum) -> Ref:
+def _of_linear(site: Site, product: Call, total: ChainSum) -> Ref:
     """The layer's sum, of size 1 along the axes: rows of the input and of the weight summed."""
     last = product.types[0].rank - 1
     x, weight, bias = (product.arg(name) for name in ("input", "weight", "bias"))
@@ -44,7 +44,7 @@ def _of_linear(site: Site, product: Call, total: Sum) -> Ref:
     return site.emit("add", input=made, other=shift)
 
 
-def _of_matmul(site: Site, product: Call, total: Sum) -> Ref | None:
+def _of_matmul(site: Site, product: Call, total: ChainSum) -> Ref | None:
     first = product.arg(_FIRST.get(product.op, "input"))
     second = product.arg(_SECOND[product.op])
     rank = product.types[0].rank

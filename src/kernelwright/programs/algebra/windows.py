@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from kernelwright.programs.algebra.chain import Sum, chain_to, placed, sum_at, summed
+from kernelwright.programs.algebra.chain import ChainSum, chain_to, placed, sum_at, summed
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Call, Ref
 
@@ -31,7 +31,7 @@ def sum_of_convolution(site: Site) -> tuple[Ref, ...] | None:
     return (placed(site, chain.behind(site, made, total.op, total.axes)),)
 
 
-def _summed(site: Site, product: Call, total: Sum) -> Ref:
+def _summed(site: Site, product: Call, total: ChainSum) -> Ref:
     """The convolution's sum, of size 1 along the axes."""
     x, weight, bias = (product.arg(name) for name in ("input", "weight", "bias"))
     shape = product.types[0].shape

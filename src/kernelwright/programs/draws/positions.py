@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
-from kernelwright.programs.fragments.fragment import RELABELLING, Graph
+from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.reference import evaluate_call, make_input
 from kernelwright.programs.tensors import torch_dtype
@@ -60,7 +60,7 @@ def _positions(program: Program, call: Call) -> Iterator[str]:
 
 def _what_computes(program: Program, names: set[str]) -> set[int]:
     """The calls on which these values depend."""
-    producer, before = program.producer(), Graph(program).before
+    producer, before = program.producer(), CallGraph(program).before
     pending = [producer[name] for name in names if name in producer]
     calls: set[int] = set()
     while pending:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from kernelwright.ops.operator import ALL_DTYPE_BYTES, Layout, TensorType
 from kernelwright.programs.program import Init
-from kernelwright.programs.syntax import NotConstant, Source, constant, dotted
+from kernelwright.programs.syntax import NotConstant, SourceText, constant, dotted
 
 _REMEDY = (
     "draw each input with torch.randn, rand, randint, ones or zeros and constant sizes, "
@@ -17,7 +17,7 @@ _DRAWS = {f"torch.{kind}": kind for kind in ("randn", "rand", "randint", "ones",
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnInput:
     """scale * draw + shift."""
 
     type: TensorType
@@ -53,14 +53,14 @@ class Drawn:
 
 
 def read_inputs(
-    function: ast.FunctionDef, constants: Mapping[str, Any], source: Source
-) -> list[Drawn]:
+    function: ast.FunctionDef, constants: Mapping[str, Any], source: SourceText
+) -> list[DrawnInput]:
     """What `get_inputs` returns, in order.
 
     Raises:
         UsageError: it does more than draw; names the line.
     """
-    reader = _Reader(source, dict(constants))
+    reader = _DrawReader(source, dict(constants))
     for node in function.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -74,8 +74,8 @@ def read_inputs(
     return source.fail(function, "get_inputs returns no list", _REMEDY)
 
 
-class _Reader:
-    def __init__(self, source: Source, names: dict[str, Any]) -> None:
+class _DrawReader:
+    def __init__(self, source: SourceText, names: dict[str, Any]) -> None:
         self.source, self.names = source, names
 
     def refuse(self, node: ast.AST, why: str = "") -> NoReturn:
@@ -88,7 +88,7 @@ class _Reader:
         except NotConstant:
             self.names[name] = self.draw(node)
 
-    def draw(self, node: ast.expr) -> Drawn:
+    def draw(self, node: ast.expr) -> DrawnInput:
         found = self._draw(node)
         try:
             _ = found.init
@@ -96,10 +96,10 @@ class _Reader:
             self.refuse(node, str(error))
         return found
 
-    def _draw(self, node: ast.expr) -> Drawn:
+    def _draw(self, node: ast.expr) -> DrawnInput:
         match node:
-            case ast.Name(id=name) if isinstance(self.names.get(name), Drawn):
-                found: Drawn = self.names[name]
+            case ast.Name(id=name) if isinstance(self.names.get(name), DrawnInput):
+                found: DrawnInput = self.names[name]
                 return found
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 if (factor := self._number(left)) is not None:
@@ -128,14 +128,14 @@ class _Reader:
             return None
         return value if isinstance(value, int | float) else None
 
-    def _scaled(self, inner: Drawn, factor: float, node: ast.expr) -> Drawn:
+    def _scaled(self, inner: DrawnInput, factor: float, node: ast.expr) -> DrawnInput:
         span = None
         match node:
             case ast.BinOp(left=high, op=ast.Sub(), right=low):
                 span = (constant(high, self.names), constant(low, self.names))
         return replace(inner, scale=inner.scale * factor, shift=inner.shift * factor, span=span)
 
-    def _converted(self, inner: Drawn, node: ast.Call) -> Drawn:
+    def _converted(self, inner: DrawnInput, node: ast.Call) -> DrawnInput:
         """`.contiguous(memory_format=...)`, `.to(...)`, `.cuda()`: devices are not a program's."""
         made = inner.type
         for value in (*node.args, *(k.value for k in node.keywords)):
@@ -149,7 +149,7 @@ class _Reader:
                 made = replace(made, layout=Layout(wanted))
         return replace(inner, type=made)
 
-    def _call(self, node: ast.Call, kind: str) -> Drawn:
+    def _call(self, node: ast.Call, kind: str) -> DrawnInput:
         try:
             args = [constant(arg, self.names) for arg in node.args]
             keywords = {k.arg: k.value for k in node.keywords}
@@ -168,4 +168,4 @@ class _Reader:
         if not (isinstance(shape, tuple) and all(type(size) is int for size in shape)):
             self.refuse(node, "sizes must be integers")
         default = "int64" if kind == "randint" else "float32"
-        return Drawn(TensorType(shape, dtype or default), kind, bounds)
+        return DrawnInput(TensorType(shape, dtype or default), kind, bounds)

@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 from kernelwright.core.plan import lines_of
 from kernelwright.core.syntax import syntax_tree
 from kernelwright.programs.build import canonical
-from kernelwright.programs.fragments.fragment import Graph, part_of
+from kernelwright.programs.fragments.fragment import CallGraph, part_of
 from kernelwright.programs.program import Program
 
 ENTRY = "fused_operator"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class AnswerStep:
     """One call of a wrapper in an answer's entry."""
 
     number: int
@@ -41,7 +41,7 @@ class Step:
     """A candidate for that part: the step's functions, and an entry that calls the wrapper."""
 
 
-def steps_of(source: str, program: Program) -> list[Step]:
+def steps_of(source: str, program: Program) -> list[AnswerStep]:
     """The steps of an answer that can be judged alone, in order.
 
     Left out are wrappers whose names say nothing: those that read or make a value that the program
@@ -69,7 +69,7 @@ def steps_of(source: str, program: Program) -> list[Step]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _WrapperCall:
     """A statement of an entry that calls a wrapper."""
 
     wrapper: str
@@ -89,9 +89,9 @@ class _Apart:
     ) -> None:
         self._module, self._functions, self._program = module, functions, program
         self._lines = lines_of(source)
-        self._graph, self._producer = Graph(program), program.producer()
+        self._graph, self._producer = CallGraph(program), program.producer()
 
-    def steps(self, body: Sequence[ast.stmt], values: dict[str, str]) -> Iterator[Step]:
+    def steps(self, body: Sequence[ast.stmt], values: dict[str, str]) -> Iterator[AnswerStep]:
         """
         Args:
             values: name in the entry -> value of the program, of the parameters; grows.
@@ -112,7 +112,9 @@ class _Apart:
             if step is not None:
                 yield step
 
-    def _step(self, number: int, call: _Call, values: Mapping[str, str]) -> Step | None:
+    def _step(
+        self, number: int, call: _WrapperCall, values: Mapping[str, str]
+    ) -> AnswerStep | None:
         reads = [values.get(name) for name in call.reads]
         if None in reads or not self._producer.keys() >= set(call.makes):
             return None
@@ -127,7 +129,7 @@ class _Apart:
             return None  # a value that cannot matter is read: nothing says what the wrapper needs
         functions = self._reached(call.wrapper)
         entry = _entry(call, [name for name in reads if name is not None], own)
-        return Step(
+        return AnswerStep(
             number=number,
             makes=call.makes,
             functions=functions,
@@ -168,7 +170,7 @@ class _Apart:
         return "\n\n".join([*kept, entry]) + "\n"
 
 
-def _call_of(statement: ast.stmt, functions: Collection[str]) -> _Call | None:
+def _call_of(statement: ast.stmt, functions: Collection[str]) -> _WrapperCall | None:
     """What a statement calls, where it does nothing but call a function of the answer."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
@@ -182,10 +184,10 @@ def _call_of(statement: ast.stmt, functions: Collection[str]) -> _Call | None:
     is_plain = len(reads) == len(call.args) and len(makes) == len(targets)
     if not is_plain or not makes or call.func.id not in functions:
         return None
-    return _Call(call.func.id, tuple(reads), tuple(makes), is_list)
+    return _WrapperCall(call.func.id, tuple(reads), tuple(makes), is_list)
 
 
-def _entry(call: _Call, reads: Sequence[str], parameters: Sequence[str]) -> str:
+def _entry(call: _WrapperCall, reads: Sequence[str], parameters: Sequence[str]) -> str:
     """A function that gives the wrapper the parameters that the answer gives it."""
     called = f"{call.wrapper}({', '.join(reads)})"
     result = called if call.returns_list else f"[{called}]"

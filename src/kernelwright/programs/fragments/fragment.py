@@ -31,7 +31,7 @@ class Fragment:
     """The whole's values it makes that are used outside it: one for each of its outputs."""
 
 
-class Graph:
+class CallGraph:
     """Which calls feed which, worked out once for a program."""
 
     def __init__(self, program: Program) -> None:
@@ -77,15 +77,15 @@ class Graph:
 
 def is_convex(program: Program, calls: Collection[int]) -> bool:
     """No value leaves the part and comes back into it: it can run as one step."""
-    return Graph(program).is_convex(frozenset(calls))
+    return CallGraph(program).is_convex(frozenset(calls))
 
 
 def is_connected(program: Program, calls: Collection[int]) -> bool:
     """The part hangs together by values made and read within it."""
-    return Graph(program).is_connected(frozenset(calls))
+    return CallGraph(program).is_connected(frozenset(calls))
 
 
-def extract(program: Program, calls: Collection[int], graph: Graph | None = None) -> Fragment:
+def extract(program: Program, calls: Collection[int], graph: CallGraph | None = None) -> Fragment:
     """The part as a program of its own.
 
     Inputs that are the whole's keep their draw; results of other calls get one that suits what
@@ -105,10 +105,10 @@ def extract(program: Program, calls: Collection[int], graph: Graph | None = None
     )
 
 
-def part_of(program: Program, calls: Collection[int], graph: Graph | None = None) -> Program:
+def part_of(program: Program, calls: Collection[int], graph: CallGraph | None = None) -> Program:
     """The part as a program of its own in the whole's names, its inputs in the order in which it
     reads them (see `extract`)."""
-    part, graph = frozenset(calls), graph or Graph(program)
+    part, graph = frozenset(calls), graph or CallGraph(program)
     if not part or not graph.is_convex(part):
         raise ValueError(f"calls {sorted(part)} are not a convex part of the program")
     inside = [program.calls[i] for i in sorted(part)]
@@ -209,12 +209,12 @@ def enumerate_fragments(
     Args:
         most_a_call: parts that begin at one call, after which those of the next call follow.
     """
-    graph = Graph(program)
+    graph = CallGraph(program)
     for start in range(len(program.calls)):
         yield from islice(_with_first(graph, start, max_calls), most_a_call)
 
 
-def _with_first(graph: Graph, start: int, max_calls: int) -> Iterator[frozenset[int]]:
+def _with_first(graph: CallGraph, start: int, max_calls: int) -> Iterator[frozenset[int]]:
     """Connected parts whose lowest call is `start`, by growing along edges (each part once:
     a neighbour passed over is excluded from what is grown after it), convex ones given out."""
     pending = deque([(frozenset({start}), frozenset(range(start)))])

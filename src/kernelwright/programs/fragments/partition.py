@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import combinations
 
-from kernelwright.programs.fragments.fragment import RELABELLING, Graph, extract
+from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph, extract
 from kernelwright.programs.program import Program
 from kernelwright.timing.stages import stage
 
@@ -40,7 +40,7 @@ def propose(
         within: the calls that fragments may hold; all unless said.
     """
     until_s = time.monotonic() + for_s
-    graph = Graph(program)
+    graph = CallGraph(program)
     allowed = frozenset(range(len(program.calls)) if within is None else within)
     known: dict[frozenset[int], str | None] = {}
     # Layers of a network repeat: equal fragments at other places have the same answer.
@@ -78,7 +78,7 @@ def covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
     return sorted(proposals, key=lambda p: (any(p < q for q in proposals), -len(p), sorted(p)))
 
 
-def _undoes_layout(program: Program, part: frozenset[int], graph: Graph) -> bool:
+def _undoes_layout(program: Program, part: frozenset[int], graph: CallGraph) -> bool:
     """A value that is laid out anew is read in the part by a sum of products, for which that was
     done, or by a view: a kernel would read around it, and nothing would lie as it was to."""
     laid_out = (i for i in part if program.calls[i].op == "to_layout")
@@ -86,11 +86,13 @@ def _undoes_layout(program: Program, part: frozenset[int], graph: Graph) -> bool
     return any(user.op in RELABELLING or user.is_product for user in users)
 
 
-def has_ready_factors(program: Program, part: Collection[int], graph: Graph | None = None) -> bool:
+def has_ready_factors(
+    program: Program, part: Collection[int], graph: CallGraph | None = None
+) -> bool:
     """Whether the part holds a product (of matrices, a convolution, attention), and only views
     precede the product within the part. A kernel would compute any other preceding call again for
     every tile of the result."""
-    graph = graph or Graph(program)
+    graph = graph or CallGraph(program)
     pending = [i for i in part if program.calls[i].is_product]
     has_product = bool(pending)
     while pending:
@@ -115,7 +117,7 @@ class _Growth:
     def __init__(
         self,
         program: Program,
-        graph: Graph,
+        graph: CallGraph,
         family_of: Callable[[frozenset[int]], str | None],
         is_late: Callable[[], bool],
     ) -> None:
@@ -172,14 +174,14 @@ def _remainders(
     return rests - set(found)
 
 
-def _neighbours(graph: Graph, part: frozenset[int]) -> list[int]:
+def _neighbours(graph: CallGraph, part: frozenset[int]) -> list[int]:
     """Calls one edge away: users first, nearest first, then producers, nearest first."""
     after = frozenset(user for i in part for user in graph.after[i]) - part
     before = frozenset(feeder for i in part for feeder in graph.before[i]) - part
     return sorted(after) + sorted(before, reverse=True)
 
 
-def _closure(graph: Graph, part: frozenset[int]) -> frozenset[int]:
+def _closure(graph: CallGraph, part: frozenset[int]) -> frozenset[int]:
     """The smallest convex set around `part`: with it, every call on a path between its calls."""
     reached, reaching = set(part), set(part)
     between = range(min(part), max(part) + 1)

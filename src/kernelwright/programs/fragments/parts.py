@@ -6,7 +6,7 @@ from collections.abc import Collection
 from kernelwright.programs.fragments.fragment import (
     RELABELLING,
     RESHAPING,
-    Graph,
+    CallGraph,
     enumerate_fragments,
 )
 from kernelwright.programs.program import Call, Program
@@ -19,7 +19,9 @@ MAX_PARTS_FROM = 32
 """That begin at one call and are looked at: there may be exponentially many."""
 
 
-def without_outer_views(program: Program, calls: frozenset[int], graph: Graph) -> frozenset[int]:
+def without_outer_views(
+    program: Program, calls: frozenset[int], graph: CallGraph
+) -> frozenset[int]:
     """The calls without those that only give an input or a result another shape. All of them where
     nothing else is left, or where what is left does not hang together."""
     kept = set(calls)
@@ -28,7 +30,7 @@ def without_outer_views(program: Program, calls: frozenset[int], graph: Graph) -
     return frozenset(kept) if graph.is_connected(kept) else calls
 
 
-def _is_outer_view(program: Program, call: int, kept: set[int], graph: Graph) -> bool:
+def _is_outer_view(program: Program, call: int, kept: set[int], graph: CallGraph) -> bool:
     is_inner = graph.before[call] & kept and graph.after[call] & kept
     return program.calls[call].op in RESHAPING and not is_inner
 
@@ -39,7 +41,7 @@ def smaller_parts(
     """Parts of a fragment that are not known yet, those of most calls first. In none are
     convolutions and products, which are rarely worth a kernel on their own, and calls that draw:
     no kernel draws the same."""
-    graph = Graph(program)
+    graph = CallGraph(program)
     light = {i for i in calls if _is_light(program.calls[i])}
     found = (
         without_outer_views(program, part, graph)

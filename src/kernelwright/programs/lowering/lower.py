@@ -41,7 +41,7 @@ _LIMITS = {"minimum": "max", "maximum": "min"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputSource:
     """Where a program input comes from."""
 
     kind: str
@@ -66,7 +66,7 @@ class Lowered:
     """A module's computation as a program, and what ties it back to the module."""
 
     program: Program
-    sources: tuple[Source, ...]
+    sources: tuple[InputSource, ...]
     """One for each program input."""
     mutations: tuple[tuple[int, str], ...]
     """(program output, name of the buffer or attribute it is the new value of)."""
@@ -359,8 +359,8 @@ def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
 
 
 def _of_plain(
-    source: Source, plain: Mapping[str, torch.Tensor], changed: Collection[str]
-) -> Source:
+    source: InputSource, plain: Mapping[str, torch.Tensor], changed: Collection[str]
+) -> InputSource:
     """A buffer that is a plain attribute as what it is: one that changes, or a constant."""
     if source.kind != "buffer" or source.name not in plain:
         return source
@@ -369,7 +369,7 @@ def _of_plain(
     return replace(source, kind="constant", tensor=plain[source.name])
 
 
-def _with_path(source: Source, held: Mapping[int, str]) -> Source:
+def _with_path(source: InputSource, held: Mapping[int, str]) -> InputSource:
     """A constant that a list or dict of the module holds, with the expression that reads it."""
     path = held.get(id(source.tensor), "")
     return replace(source, path=path) if path else source
@@ -390,11 +390,11 @@ def _distinct(example: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _declare_inputs(
     translator: Translator, exported: ExportedProgram, example: tuple[Any, ...]
-) -> list[Source]:
+) -> list[InputSource]:
     """Make every placeholder that holds a tensor an input of the program."""
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
     paths = [_path_text(path) for path, _ in pytree.tree_flatten_with_path(example)[0]]
-    sources: list[Source] = []
+    sources: list[InputSource] = []
     position = -1
     for spec in exported.graph_signature.input_specs:
         position += spec.kind is InputKind.USER_INPUT
@@ -407,12 +407,12 @@ def _declare_inputs(
             )
         dtype = translator.declare(nodes[spec.arg.name])
         if spec.kind is InputKind.USER_INPUT:
-            sources.append(Source("user", paths[position], position, dtype=dtype))
+            sources.append(InputSource("user", paths[position], position, dtype=dtype))
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             constant = exported.constants[spec.target]
-            sources.append(Source("constant", str(spec.target), tensor=constant, dtype=dtype))
+            sources.append(InputSource("constant", str(spec.target), tensor=constant, dtype=dtype))
         else:
-            sources.append(Source(_KINDS[spec.kind], _own_name(spec.target), dtype=dtype))
+            sources.append(InputSource(_KINDS[spec.kind], _own_name(spec.target), dtype=dtype))
     return sources
 
 

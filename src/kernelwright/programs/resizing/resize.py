@@ -46,10 +46,10 @@ def resize(program: Program, pick: Pick, *, fixed_attributes: bool = False) -> P
     Raises:
         ValueError: an operator refuses the new sizes.
     """
-    return _Resizing(program, Sizes(program, pick, fixed_attributes)).run()
+    return _Resizing(program, SizeMap(program, pick, fixed_attributes)).run()
 
 
-class Sizes:
+class SizeMap:
     """Old size -> new size. A size that is split somewhere is the product of its mapped parts."""
 
     def __init__(self, program: Program, pick: Pick, fixed_attributes: bool) -> None:
@@ -154,7 +154,7 @@ def _is_depthwise(program: Program, call: Call) -> bool:
 
 
 class _Resizing:
-    def __init__(self, program: Program, sizes: Sizes) -> None:
+    def __init__(self, program: Program, sizes: SizeMap) -> None:
         self.program, self.sizes = program, sizes
         self.types: dict[str, TensorType] = {}
 

@@ -19,7 +19,7 @@ NUM_SHADES = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ChartBar:
     x: float
     y: float
     width: float
@@ -31,7 +31,7 @@ class Bar:
 @dataclass(frozen=True, slots=True)
 class BarChart:
     title: str
-    bars: tuple[Bar, ...]
+    bars: tuple[ChartBar, ...]
     width: float
     floor: float
     """Where bars stand, from the top."""
@@ -46,7 +46,7 @@ def bar_chart(title: str, counts: Sequence[tuple[str, int]]) -> BarChart:
     step = UPRIGHT_STEP if is_upright else max(BAR_STEP, LEAST_WIDTH / max(1, len(counts)))
     top, total = max((n for _, n in counts), default=0), sum(n for _, n in counts)
     bars = tuple(
-        Bar(
+        ChartBar(
             x=i * step,
             y=BAR_HEIGHT * (1 - n / top),
             width=step - 2,

@@ -9,7 +9,7 @@ from kernelwright.report.programs.census import Census
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CoverageShare:
     """How much was seen of all that is possible."""
 
     what: str
@@ -19,7 +19,7 @@ class Share:
 
 
 @dataclass(slots=True)
-class Space:
+class RecipeSpace:
     """What the recipes of some files allow."""
 
     families: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Space:
             if not read.isdisjoint(kinds)
         }
 
-    def coverage(self, census: Census) -> list[Share]:
+    def coverage(self, census: Census) -> list[CoverageShare]:
         """The shares of operators, attribute values and ordered pairs that were seen."""
         return [
             _share("operators", self.families, census.operators),
@@ -72,15 +72,15 @@ class Space:
         return left_out | census.attributes.keys()
 
 
-def space_of(headers: Iterable[Record]) -> Space | None:
+def space_of(headers: Iterable[Record]) -> RecipeSpace | None:
     """The space of all files together; None where no header names a space."""
-    space = Space()
+    space = RecipeSpace()
     for header in headers:
         space.add(header["space"])
     return space if space.families else None
 
 
-def _share(what: str, possible: Iterable[Hashable], seen: Iterable[Hashable]) -> Share:
+def _share(what: str, possible: Iterable[Hashable], seen: Iterable[Hashable]) -> CoverageShare:
     wanted, found = set(possible), set(seen)
     names = sorted(" ".join(key) if isinstance(key, tuple) else str(key) for key in wanted - found)
-    return Share(what, len(wanted & found), len(wanted), tuple(names))
+    return CoverageShare(what, len(wanted & found), len(wanted), tuple(names))

@@ -9,7 +9,7 @@ from typing import Any
 from kernelwright.report.format import count
 from kernelwright.report.programs.census import Census, Octave, by_key
 from kernelwright.report.programs.charts import BarChart, PairMap, bar_chart, pair_map
-from kernelwright.report.programs.coverage import Space
+from kernelwright.report.programs.coverage import RecipeSpace
 from kernelwright.report.rendering import asset, template
 
 MOST_NAMED = 1000
@@ -24,11 +24,11 @@ class Fact:
     note: str = ""
 
 
-def write_page(census: Census, space: Space | None, title: str, path: Path) -> None:
+def write_page(census: Census, space: RecipeSpace | None, title: str, path: Path) -> None:
     path.write_text(page(census, space, title), encoding="utf-8")
 
 
-def page(census: Census, space: Space | None, title: str) -> str:
+def page(census: Census, space: RecipeSpace | None, title: str) -> str:
     """HTML text."""
     return template("programs.html").render(
         title=title,
@@ -111,7 +111,7 @@ def _power(exponent: int) -> str:
     return f"{1 << (exponent - 10 * thousands)}{('', 'K', 'M', 'G', 'T', 'P')[thousands]}"
 
 
-def _pairs(census: Census, space: Space | None) -> PairMap:
+def _pairs(census: Census, space: RecipeSpace | None) -> PairMap:
     """Operators by family where that is known."""
     families: dict[str, Any] = {} if space is None else space.families
     seen = {name for pair in census.pairs for name in pair}

@@ -19,7 +19,7 @@ TICK_GAP = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class ChartDot:
     x: float
     y: float
     tooltip: str
@@ -30,11 +30,11 @@ class Line:
     name: str
     color: int
     path: str
-    dots: tuple[Dot, ...]
+    dots: tuple[ChartDot, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class ChartTick:
     y: float
     text: str
     is_even: bool
@@ -44,7 +44,7 @@ class Tick:
 @dataclass(frozen=True, slots=True)
 class SpeedChart:
     lines: tuple[Line, ...]
-    ticks: tuple[Tick, ...]
+    ticks: tuple[ChartTick, ...]
     num_left_out: int
     """Tasks that some line has no point for, because a time is missing."""
     width: float = WIDTH
@@ -75,13 +75,13 @@ def speed_chart(cases: Sequence[Record]) -> SpeedChart | None:
         label = BASELINES[baseline]
         step = (WIDTH - RIGHT - LEFT) / len(pairs)
         dots = tuple(
-            Dot(LEFT + (i + 0.5) * step, y(ratio), f"{name}: {factor(ratio)} over {label}")
+            ChartDot(LEFT + (i + 0.5) * step, y(ratio), f"{name}: {factor(ratio)} over {label}")
             for i, (ratio, name) in enumerate(pairs)
         )
         path = "M" + "L".join(f"{dot.x:.1f} {dot.y:.1f}" for dot in dots)
         lines.append(Line(f"over {label}", color, path, dots))
     least = min(len(pairs) for pairs in shown.values())
-    ticks = tuple(Tick(y(at), f"{at:g}x", at == 1.0) for at in _ticks(low, high))
+    ticks = tuple(ChartTick(y(at), f"{at:g}x", at == 1.0) for at in _ticks(low, high))
     return SpeedChart(tuple(lines), ticks, len(cases) - least)
 
 

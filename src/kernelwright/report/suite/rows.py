@@ -33,16 +33,16 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CaseRow:
     name: str
     link: str
     """Page of the task, relative to the run's page; empty where there is none."""
     cells: tuple[Cell, ...]
 
 
-def row_of(case: Record, baselines: list[str], link: str) -> Row:
+def row_of(case: Record, baselines: list[str], link: str) -> CaseRow:
     """A row; `baselines` are those that any case of the run was timed against."""
-    return Row(
+    return CaseRow(
         f"{case['level']}/{case['name']}",
         link,
         (

@@ -21,7 +21,7 @@ Key = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class LevelComparison:
     """Programs of one level that both runs have."""
 
     level: str
@@ -42,7 +42,7 @@ class Comparison:
     """The same by the cost model."""
 
 
-def compare(before: Path, after: Path) -> list[Comparison]:
+def compare(before: Path, after: Path) -> list[LevelComparison]:
     """Level by level, and all together.
 
     Raises:
@@ -75,14 +75,14 @@ def _cases(folder: Path) -> Mapping[Key, Record]:
     }
 
 
-def _compared(level: str, before: Sequence[Record], after: Sequence[Record]) -> Comparison:
+def _compared(level: str, before: Sequence[Record], after: Sequence[Record]) -> LevelComparison:
     pairs = list(zip(before, after, strict=True))
     gained = sum(b["correct"] and not a["correct"] for a, b in pairs)
     lost = sum(a["correct"] and not b["correct"] for a, b in pairs)
     is_timed = any(line.get("optimized") for line in (*before, *after))
     measured = [(_measured(a), _measured(b)) for a, b in pairs]
     modelled = [(a.get("modelled"), b.get("modelled")) for a, b in pairs]
-    return Comparison(
+    return LevelComparison(
         level=level,
         programs=len(pairs),
         correct=(sum(a["correct"] for a in before), sum(b["correct"] for b in after)),
@@ -113,13 +113,13 @@ def _ratio(speeds: Sequence[tuple[float | None, float | None]], *words: str) -> 
     return geometric_mean(ratios, *words) if ratios else None
 
 
-def rows(comparisons: Sequence[Comparison]) -> list[tuple[str, ...]]:
+def rows(comparisons: Sequence[LevelComparison]) -> list[tuple[str, ...]]:
     """A table, its head first."""
     head = ("level", "programs", "correct", "gained / lost", "p", "faster", "measured", "modelled")
     return [head, *(_row(each) for each in comparisons)]
 
 
-def _row(found: Comparison) -> tuple[str, ...]:
+def _row(found: LevelComparison) -> tuple[str, ...]:
     faster = "not timed" if found.faster is None else f"{found.faster[0]} to {found.faster[1]}"
     return (
         found.level,

@@ -11,14 +11,14 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
-from kernelwright.report.curves import MOST_POINTS, Chart, Series, line_chart, percent
+from kernelwright.report.curves import MOST_POINTS, CurveChart, Series, line_chart, percent
 from kernelwright.report.format import factor
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.page import PAGE, RECORDS
 from kernelwright.report.synthetic.scores import (
-    Gap,
     LevelScores,
     OperatorScores,
+    PassGap,
     by_program,
     by_suite,
     gaps,
@@ -46,7 +46,7 @@ class Examination:
         return {name: level_scores(cases) for name, cases in self.suites.items()}
 
     @property
-    def gaps(self) -> Iterator[tuple[str, list[Gap]]]:
+    def gaps(self) -> Iterator[tuple[str, list[PassGap]]]:
         """Every two suites that have a level in common."""
         for (name, cases), (other, others) in combinations(self.suites.items(), 2):
             if found := gaps(cases, others):
@@ -185,7 +185,7 @@ def bests(levels: Sequence[LevelScores]) -> Rows:
     return rows
 
 
-def curves(levels: Sequence[LevelScores]) -> list[Chart]:
+def curves(levels: Sequence[LevelScores]) -> list[CurveChart]:
     """pass@k and best of k over k, a line for each level; nothing with one sample a program."""
     passed = [Series(each.level, list(each.first.pass_at.items())) for each in levels]
     best = [
@@ -241,7 +241,7 @@ def failures(cases: Sequence[Record]) -> Rows:
     return rows
 
 
-def gap_rows(found: Sequence[Gap]) -> Rows:
+def gap_rows(found: Sequence[PassGap]) -> Rows:
     rows: Rows = [("level", "pass@1, %", "other, %", "points")]
     for each in found:
         rows.append((each.level, points(each.one), points(each.other), points(each.above)))

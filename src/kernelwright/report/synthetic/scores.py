@@ -75,7 +75,7 @@ class OperatorScores:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gap:
+class PassGap:
     """pass@1 of one suite above another's, at a level that both have."""
 
     level: str
@@ -150,13 +150,13 @@ def _of_operator(operator: str, cases: Sequence[Record]) -> OperatorScores:
     )
 
 
-def gaps(one: Sequence[Record], other: Sequence[Record]) -> list[Gap]:
+def gaps(one: Sequence[Record], other: Sequence[Record]) -> list[PassGap]:
     """How far pass@1 of one suite lies above another's, level by level."""
     found, others = (
         {scores.level: scores.pass_1 for scores in level_scores(cases)} for cases in (one, other)
     )
     return [
-        Gap(level=level, one=mean, other=others[level], above=gap(mean, others[level]))
+        PassGap(level=level, one=mean, other=others[level], above=gap(mean, others[level]))
         for level, mean in found.items()
         if level in others
     ]

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from kernelwright.core.record import Record
 from kernelwright.report.curves import (
-    Chart,
+    CurveChart,
     Mark,
     Series,
     Show,
@@ -29,7 +29,7 @@ Lines = Callable[[Training], list[Series]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measure:
+class CurveGroup:
     """Lines that share an axis."""
 
     title: str
@@ -38,7 +38,7 @@ class Measure:
     is_log: bool = False
     note: str = ""
 
-    def chart(self, run: Training) -> Chart | None:
+    def chart(self, run: Training) -> CurveChart | None:
         return line_chart(
             self.title,
             self.lines(run),
@@ -48,7 +48,7 @@ class Measure:
             note=self.note,
         )
 
-    def comparison(self, runs: Sequence[tuple[str, Training]]) -> list[Chart]:
+    def comparison(self, runs: Sequence[tuple[str, Training]]) -> list[CurveChart]:
         """A chart for each of its lines, with a line for each named run."""
         found = [{each.name: each.points for each in self.lines(run)} for _, run in runs]
         names = sorted({name for own in found for name in own}, key=level_rank)
@@ -84,7 +84,7 @@ def promotions(run: Training) -> list[Mark]:
     return [(line["step"], f"{line['from']} to {line['to']}") for line in run.promotions]
 
 
-def charts(run: Training) -> list[Chart]:
+def charts(run: Training) -> list[CurveChart]:
     """The curves of a run that have values."""
     found = [measure.chart(run) for measure in measures(run)]
     if run.is_rl:
@@ -92,12 +92,12 @@ def charts(run: Training) -> list[Chart]:
     return [chart for chart in found if chart is not None]
 
 
-def comparisons(runs: Sequence[tuple[str, Training]]) -> list[Chart]:
+def comparisons(runs: Sequence[tuple[str, Training]]) -> list[CurveChart]:
     """The curves of named runs of one command, over each other."""
     return [chart for measure in measures(runs[0][1]) for chart in measure.comparison(runs)]
 
 
-def measures(run: Training) -> tuple[Measure, ...]:
+def measures(run: Training) -> tuple[CurveGroup, ...]:
     return _OF_RL if run.is_rl else _OF_SFT
 
 
@@ -153,76 +153,78 @@ def _gap(run: Training) -> list[Series]:
 
 
 _OF_SFT = (
-    Measure(
+    CurveGroup(
         title="Loss",
         lines=lambda run: [*_steps(training="loss")(run), _validation_loss(run)],
         is_log=True,
         note="Of a trained token.",
     ),
-    Measure(
+    CurveGroup(
         title="Loss on validation pairs", lines=_levels(lambda run: run.validations), is_log=True
     ),
-    Measure(
+    CurveGroup(
         title="Validation above training",
         lines=_gap,
         note="Validation loss less the mean training loss since the validation before.",
     ),
-    Measure(title="Learning rate", lines=_steps(learning_rate="learning_rate")),
-    Measure(title="Tokens a second", lines=_steps(tokens="tokens_per_s")),
-    Measure(title="Gradient norm", lines=_steps(norm="grad_norm"), is_log=True),
+    CurveGroup(title="Learning rate", lines=_steps(learning_rate="learning_rate")),
+    CurveGroup(title="Tokens a second", lines=_steps(tokens="tokens_per_s")),
+    CurveGroup(title="Gradient norm", lines=_steps(norm="grad_norm"), is_log=True),
 )
 _OF_RL = (
-    Measure(title="Reward", lines=_steps(mean="reward.mean", deviation="reward.std")),
-    Measure(
+    CurveGroup(title="Reward", lines=_steps(mean="reward.mean", deviation="reward.std")),
+    CurveGroup(
         title="Share of rollouts",
         lines=_steps(correct="correct", faster="faster"),
         show=percent,
     ),
-    Measure(
+    CurveGroup(
         title="Correct, of rollouts",
         lines=_levels(lambda run: run.steps, "correct"),
         show=percent,
     ),
-    Measure(
+    CurveGroup(
         title="Faster, of rollouts", lines=_levels(lambda run: run.steps, "faster"), show=percent
     ),
-    Measure(
+    CurveGroup(
         title="pass@1 on validation programs",
         lines=_levels(lambda run: run.validations, "pass@1"),
         show=percent,
     ),
-    Measure(
+    CurveGroup(
         title="Faster, of validation programs",
         lines=_levels(lambda run: run.validations, "faster"),
         show=percent,
     ),
-    Measure(
+    CurveGroup(
         title="Speed-up on validation programs",
         lines=_levels(lambda run: run.validations, "speedup"),
         show=factor,
     ),
-    Measure(
+    CurveGroup(
         title="Speed-up of correct rollouts",
         lines=_steps(geometric_mean="speedup"),
         show=factor,
     ),
-    Measure(
+    CurveGroup(
         title="GPU time in own kernels",
         lines=_steps(share="own_kernel_share"),
         show=percent,
         note="Mean over rollouts where it was measured.",
     ),
-    Measure(title="Answer length", lines=_steps(tokens="tokens"), note="Tokens, mean."),
-    Measure(title="KL to the policy that answered", lines=_steps(KL="kl")),
-    Measure(title="Entropy of a token", lines=_steps(entropy="entropy")),
-    Measure(title="Gradient norm", lines=_steps(norm="grad_norm"), is_log=True),
-    Measure(title="Loss", lines=_steps(loss="loss")),
-    Measure(title="Learning rate", lines=_steps(learning_rate="learning_rate")),
-    Measure(title="Seconds of a step", lines=_steps(step="seconds.step", judging="seconds.judge")),
+    CurveGroup(title="Answer length", lines=_steps(tokens="tokens"), note="Tokens, mean."),
+    CurveGroup(title="KL to the policy that answered", lines=_steps(KL="kl")),
+    CurveGroup(title="Entropy of a token", lines=_steps(entropy="entropy")),
+    CurveGroup(title="Gradient norm", lines=_steps(norm="grad_norm"), is_log=True),
+    CurveGroup(title="Loss", lines=_steps(loss="loss")),
+    CurveGroup(title="Learning rate", lines=_steps(learning_rate="learning_rate")),
+    CurveGroup(
+        title="Seconds of a step", lines=_steps(step="seconds.step", judging="seconds.judge")
+    ),
 )
 
 
-def _stacks(run: Training) -> list[Chart | None]:
+def _stacks(run: Training) -> list[CurveChart | None]:
     marks = promotions(run)
     return [
         stack_chart(

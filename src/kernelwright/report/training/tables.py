@@ -18,7 +18,7 @@ EDGE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class RunValue:
     """One figure of a run: where it ended, and where it was best."""
 
     name: str
@@ -37,12 +37,12 @@ class Value:
         return "" if self.best is None else f"{self.show(self.best)} at step {self.best_step}"
 
 
-def values(run: Training) -> list[Value]:
+def values(run: Training) -> list[RunValue]:
     """The figures that tell how a run goes, the most telling first."""
     return _values_of_rl(run) if run.is_rl else _values_of_sft(run)
 
 
-def _values_of_sft(run: Training) -> list[Value]:
+def _values_of_sft(run: Training) -> list[RunValue]:
     found = [
         _value("validation loss", run.validations, lambda line: line["loss"], min, _exact),
         _value("training loss", run.steps, lambda line: line["loss"], min, _exact),
@@ -70,7 +70,7 @@ def _exact(loss: float) -> str:
     return f"{loss:.4f}"
 
 
-def _values_of_rl(run: Training) -> list[Value]:
+def _values_of_rl(run: Training) -> list[RunValue]:
     validated = [
         _value(f"{name} {level}", run.validations, _validated(level, field), max, show)
         for field, name, show in (
@@ -86,7 +86,9 @@ def _values_of_rl(run: Training) -> list[Value]:
         _value("correct rollouts", run.steps, lambda line: line["correct"], max, percent),
         _value("faster rollouts", run.steps, lambda line: line["faster"], max, percent),
         _value("speed-up of rollouts", run.steps, lambda line: line["speedup"], max, factor),
-        Value("rollouts so far", sum(line["rollouts"] for line in run.steps), None, None, number),
+        RunValue(
+            "rollouts so far", sum(line["rollouts"] for line in run.steps), None, None, number
+        ),
         _value("KL", run.steps, lambda line: line["kl"], None),
         _value("answer length", run.steps, lambda line: line["tokens"], None),
         _value("seconds a step", run.steps, lambda line: line["seconds"]["step"], min),
@@ -104,13 +106,13 @@ def _value(
     of: Callable[[Record], float | None],
     better: Callable[..., tuple[float, int]] | None,
     show: Show = number,
-) -> Value | None:
+) -> RunValue | None:
     """None where no record has it."""
     known = [(value, line["step"]) for line in lines if (value := of(line)) is not None]
     if not known:
         return None
     best, step = better(known, key=lambda each: each[0]) if better else (None, None)
-    return Value(name, known[-1][0], best, step, show)
+    return RunValue(name, known[-1][0], best, step, show)
 
 
 def value_rows(runs: Sequence[tuple[str, Training]]) -> Rows:
@@ -130,7 +132,7 @@ def value_rows(runs: Sequence[tuple[str, Training]]) -> Rows:
     return rows
 
 
-def _texts(value: Value | None) -> tuple[str, str]:
+def _texts(value: RunValue | None) -> tuple[str, str]:
     return ("", "") if value is None else (value.text, value.best_text)
 
 

@@ -12,7 +12,7 @@ from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span
 
 
 @dataclass(slots=True)
-class Called:
+class DescribedCall:
     """A call, and flags that are known when the GPU has finished."""
 
     outputs: list[torch.Tensor]

@@ -25,7 +25,7 @@ _MESSAGE_LIMIT = 2_000
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedCandidate:
     """A candidate ready to be called."""
 
     path: Path
@@ -53,7 +53,7 @@ NOT_COMPILED = (CompilationError, OutOfResources, PTXASError, IllegalKernel)
 """A kernel that raises these when it is compiled runs on no GPU."""
 
 
-def load(path: Path, init: dict[str, Any] | None) -> Loaded:
+def load(path: Path, init: dict[str, Any] | None) -> LoadedCandidate:
     """Import the file; construct `ModelNew` under its seed where it is the entry."""
     try:
         return _loaded(_import(path), path, init)
@@ -62,14 +62,14 @@ def load(path: Path, init: dict[str, Any] | None) -> Loaded:
         raise
 
 
-def _loaded(module: ModuleType, path: Path, init: dict[str, Any] | None) -> Loaded:
+def _loaded(module: ModuleType, path: Path, init: dict[str, Any] | None) -> LoadedCandidate:
     kernels = tuple(name for name, value in vars(module).items() if _is_kernel(value))
     if callable(entry := vars(module).get("ModelNew")) and init is not None:
         instances = Instances(partial(_construct, entry))
         instances.construct(init)
-        return Loaded(path, "ModelNew", None, instances, kernels)
+        return LoadedCandidate(path, "ModelNew", None, instances, kernels)
     if callable(entry := vars(module).get("fused_operator")):
-        return Loaded(path, "fused_operator", entry, Instances(None), kernels)
+        return LoadedCandidate(path, "fused_operator", entry, Instances(None), kernels)
     wanted = "fused_operator" if init is None else "ModelNew or fused_operator"
     raise MissingEntry(f"the source does not define {wanted}")
 
@@ -90,7 +90,7 @@ def module_name(path: Path) -> str:
     return path.stem
 
 
-def unload(loaded: Loaded) -> None:
+def unload(loaded: LoadedCandidate) -> None:
     """Let go of a candidate's module and of its source."""
     sys.modules.pop(module_name(loaded.path), None)
     interpreter.forget(module_name(loaded.path))

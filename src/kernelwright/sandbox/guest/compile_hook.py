@@ -12,7 +12,7 @@ from triton import knobs
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
-from kernelwright.sandbox.guest.candidate import NOT_COMPILED, IllegalKernel, Loaded
+from kernelwright.sandbox.guest.candidate import NOT_COMPILED, IllegalKernel, LoadedCandidate
 from kernelwright.sandbox.guest.own_code import OwnCode
 from kernelwright.sandbox.guest.stub_gpu import MAX_SHARED_BYTES
 from kernelwright.sandbox.shared.tensors import TensorMeta
@@ -21,7 +21,7 @@ Kernels = dict[str, dict[str, int]]
 
 
 def collect(
-    loaded: Loaded, inputs: list[dict[str, Any]], limit: OwnCode, *, measures: bool
+    loaded: LoadedCandidate, inputs: list[dict[str, Any]], limit: OwnCode, *, measures: bool
 ) -> dict[str, Any]:
     """Call the candidate with meta tensors; every launch compiles and returns.
 

@@ -25,7 +25,7 @@ from kernelwright.sandbox.guest import (
     watch,
 )
 from kernelwright.sandbox.guest.called import (
-    Called,
+    DescribedCall,
     changed,
     described,
     fit,
@@ -33,7 +33,7 @@ from kernelwright.sandbox.guest.called import (
     layouts,
     no_flag,
     offset_copy,
-)
+)  # fmt: skip
 from kernelwright.sandbox.guest.crossings import Crossings, counted
 from kernelwright.sandbox.guest.instances import Held, Instances
 from kernelwright.sandbox.guest.own_code import OwnCode
@@ -88,8 +88,7 @@ def serve(inside: "Inside", channel: socket.socket, order: dict[str, Any], held:
 
 
 _KEPT_BYTES = 1 << 30
-"""Bytes of freed memory that a guest may hold: returning memory and asking anew costs more than a
-small call."""
+"""Bytes of freed memory that a guest may hold: asking anew costs more than a small call."""
 
 
 class Inside:
@@ -102,7 +101,7 @@ class Inside:
         self.role = role
         self.folder = Path()
         self.device = torch.device("cuda", 0) if role == "cuda" else torch.device("cpu")
-        self.loaded: dict[str, candidate.Loaded] = {}
+        self.loaded: dict[str, candidate.LoadedCandidate] = {}
         self.kept: list[Any] = []  # inputs as the host sent them
         self.used: list[Any] = []  # what the last call was given; held so addresses change
         self.outputs: list[torch.Tensor] = []
@@ -327,7 +326,9 @@ class Inside:
         self.outputs = [output for called in calls for output in called.outputs]
         return {"calls": answers}, []
 
-    def _call(self, request: dict[str, Any], kept: list[Any], skipped: frozenset[str]) -> "Called":
+    def _call(
+        self, request: dict[str, Any], kept: list[Any], skipped: frozenset[str]
+    ) -> "DescribedCall":
         """One call on copies of `kept`; nothing is waited for."""
         loaded, poison = self.loaded[request["name"]], float(request["poison"])
         manner, instance = Manner.from_json(request["manner"]), request.get("instance", 0)
@@ -357,7 +358,7 @@ class Inside:
         outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
         overrun = no_flag(self.device) if zones is None else zones.overrun()
         state = [tensor for _, _, tensor in loaded.instances.entries(instance)]
-        return Called(
+        return DescribedCall(
             outputs=outputs,
             flags=torch.stack([overrun, *changed(kept, inputs, self.device, before)]),
             num_unfinished=self.launches.unfinished(),
@@ -382,7 +383,7 @@ class Inside:
         witness = self.launches.witness = Witness()
         self.launches.crossings = crossings
         try:
-            with witness, counted(crossings), watch.Watch(poison, crossings, zones) as watching:
+            with witness, counted(crossings), watch.CallWatch(poison, crossings, zones) as watching:
                 self.launches.watch = watching
                 result = call(*inputs)
             crossings.end(y for y in flatten(result)[1] if isinstance(y, torch.Tensor))
@@ -477,10 +478,8 @@ class Inside:
             self.launches.spans = None
 
     def fetch(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Hand over the last outputs: bytes on CPU, into the host's device memory on CUDA.
-
-        Between timed calls the allocator keeps its blocks, as it does in use.
-        """
+        """Hand over the last outputs: bytes on CPU, into the host's device memory on CUDA. Between
+        timed calls the allocator keeps its blocks, as it does in use."""
         outputs, self.outputs = [self.outputs[i] for i in request["wanted"]], []
         if self.role != "cuda":
             # NumPy keeps the storage it reads from being resized: that of copies, not a candidate's

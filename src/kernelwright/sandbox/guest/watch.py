@@ -51,7 +51,7 @@ class Launches:
         """The observer below Python of the call in progress."""
         self.crossings: Crossings | None = None
         """The counters of the watched call in progress."""
-        self.watch: Watch | None = None
+        self.watch: CallWatch | None = None
         """The dispatch mode of the watched call in progress."""
         self.suppressed: Counter[str] = Counter()
         """Launches that `skipped` kept from happening."""
@@ -211,7 +211,7 @@ def _plain_grid(grid: Any) -> Any:
     return tuple(int(size) for size in grid) if isinstance(grid, tuple | list) else grid
 
 
-class Watch(PlainDispatchMode):
+class CallWatch(PlainDispatchMode):
     """While active: ATen operators of this thread, and values that leave PyTorch or enter it, are
     counted in `operators`. Memory fresh from the allocator holds `poison` (floats) or a pattern
     (integers), between `zones` where they are given."""

@@ -46,7 +46,7 @@ class Exchange:
         """
         try:
             return self._receive(time.monotonic() + _START_S)[0]
-        except (TimeoutError, wire.Closed, wire.Malformed):
+        except (TimeoutError, wire.Closed, wire.MalformedFrame):
             self.end()
             raise
 
@@ -86,7 +86,7 @@ class Exchange:
         except wire.Closed:
             self.alive = False
             raise self._process.death() from None
-        except wire.Malformed as error:
+        except wire.MalformedFrame as error:
             raise self.malformed(str(error)) from error
         if header.get("nonce") != nonce:
             raise self.malformed("an answer nobody asked for")

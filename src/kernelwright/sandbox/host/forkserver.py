@@ -140,7 +140,7 @@ class ForkServer:
                 server, pid = self._fork(request, theirs)
             process = GuestProcess(pid, partial(self._reap, server, pid))
             return Guest(ours, process, folder, limits, memory)
-        except (TimeoutError, wire.Closed, wire.Malformed) as error:
+        except (TimeoutError, wire.Closed, wire.MalformedFrame) as error:
             log = folder / START_FAILURE
             why = log.read_text(errors="replace") if log.exists() else type(error).__name__
             ours.close()

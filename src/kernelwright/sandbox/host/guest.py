@@ -25,8 +25,8 @@ from kernelwright.sandbox.host.exchange import Exchange, GuestRaised
 from kernelwright.sandbox.host.guest_process import GuestProcess
 from kernelwright.sandbox.shared import candidate_files, removal
 from kernelwright.sandbox.shared.contract import (
-    Call,
     Compiled,
+    GuestCall,
     GuestFault,
     Limits,
     Loaded,
@@ -272,7 +272,7 @@ class Guest:
         """Free the outputs that calls with `is_held` kept."""
         self._exchange.request("let_go")
 
-    def run_many(self, name: str, calls: Sequence[Call]) -> list[Ran]:
+    def run_many(self, name: str, calls: Sequence[GuestCall]) -> list[Ran]:
         """Call a loaded candidate in a row, as `run` does, in one request: beside many other guests
         on a GPU, waiting for each call would take most of the time."""
         self._put([value for call in calls for value in call.inputs])

@@ -31,7 +31,7 @@ _END_S = 10.0
 
 
 @dataclass(slots=True)
-class _Child:
+class _SupervisedChild:
     """The child's side."""
 
     pipe: int | None = None
@@ -41,7 +41,7 @@ class _Child:
     """Names and limits of user code, the innermost last."""
 
 
-_child = _Child()
+_child = _SupervisedChild()
 
 
 def attach() -> bool:

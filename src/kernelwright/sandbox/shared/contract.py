@@ -72,7 +72,7 @@ class StateEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class GuestCall:
     """One of several calls in a row."""
 
     inputs: Sequence[Any]

@@ -18,7 +18,7 @@ _MAGIC = b"kwr1"
 _MAX_HEADER_BYTES, _MAX_GUEST_HEADER_BYTES = 16 << 20, 2 << 20
 
 
-class Malformed(Exception):
+class MalformedFrame(Exception):
     """What arrived is not a frame."""
 
 
@@ -65,14 +65,14 @@ def receive(
     magic, num_header, num_payload = _PREFIX.unpack(_exactly(channel, _PREFIX.size, deadline_s))
     max_header = _MAX_GUEST_HEADER_BYTES if from_guest else _MAX_HEADER_BYTES
     if magic != _MAGIC or num_header > max_header or num_payload > max_payload_bytes:
-        raise Malformed("not a frame of this protocol, or larger than allowed")
+        raise MalformedFrame("not a frame of this protocol, or larger than allowed")
     try:
         text = _exactly(channel, num_header, deadline_s)
         header = json.loads(text, parse_constant=_refuse if from_guest else None)
     except (ValueError, RecursionError) as error:
-        raise Malformed("the header is not JSON") from error
+        raise MalformedFrame("the header is not JSON") from error
     if not isinstance(header, dict):
-        raise Malformed("the header is not a JSON object")
+        raise MalformedFrame("the header is not a JSON object")
     return header, _exactly(channel, num_payload, deadline_s)
 
 

@@ -200,7 +200,7 @@ class PoolWorker(Protocol):
     def give(self, job: Job) -> None: ...
 
 
-class Pool(ABC):
+class JobPool(ABC):
     """What executors share: jobs go to whoever has fewest, until every one is answered."""
 
     num_workers: int

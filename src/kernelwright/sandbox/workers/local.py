@@ -15,7 +15,7 @@ from typing import IO, Self
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.sandbox.host import launchers
 from kernelwright.sandbox.shared import wire
-from kernelwright.sandbox.workers.executor import IN_FLIGHT, Done, Factory, Job, Ledger, Pool
+from kernelwright.sandbox.workers.executor import IN_FLIGHT, Done, Factory, Job, JobPool, Ledger
 
 _POLL_S = 0.01
 _SEND_S = 60.0
@@ -25,7 +25,7 @@ _MAX_FAILED_STARTS = 3
 """Processes in a row that die before their worker is made."""
 
 
-class LocalExecutor(Pool):
+class LocalExecutor(JobPool):
     """An `Executor` on this machine.
 
     Args:
@@ -89,7 +89,7 @@ class LocalExecutor(Pool):
     def _hear(self, process: "_Process", ledger: Ledger) -> Iterator[Done]:
         try:
             message = process.hear()
-        except (wire.Closed, wire.Malformed, TimeoutError, OSError) as error:
+        except (wire.Closed, wire.MalformedFrame, TimeoutError, OSError) as error:
             yield from self._replace(process, ledger, process.death(error))
             return
         if "ready" in message:

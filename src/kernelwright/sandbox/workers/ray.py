@@ -19,7 +19,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
-from kernelwright.sandbox.workers.executor import IN_FLIGHT, Done, Factory, Job, Ledger, Pool
+from kernelwright.sandbox.workers.executor import IN_FLIGHT, Done, Factory, Job, JobPool, Ledger
 from kernelwright.sandbox.workers.process import described
 
 _POLL_S = 0.05
@@ -27,7 +27,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Share:
+class ActorShare:
     """What one actor takes of its node."""
 
     num_cpus: float = 1.0
@@ -70,7 +70,7 @@ def resources(address: str) -> tuple[int, int]:
     return int(found.get("CPU", 0)), int(found.get("GPU", 0))
 
 
-class RayExecutor(Pool):
+class RayExecutor(JobPool):
     """An `Executor` on a Ray cluster; every node runs this very source tree.
 
     Args:
@@ -86,7 +86,7 @@ class RayExecutor(Pool):
         self,
         factory: Factory,
         num_workers: int,
-        share: Share,
+        share: ActorShare,
         *,
         address: str | None = None,
         start_s: float = 300.0,

@@ -33,7 +33,7 @@ from kernelwright.search.contest.side_by_side import (
     MESSAGE_LIMIT,
     WARM_CALLS,
     Call,
-    Called,
+    CalledContender,
     compile_ahead,
     warm,
 )
@@ -122,7 +122,10 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         compiled, passes, moves_layouts = right_compiled(
             task, make, rules, is_sized=job["is_sized"]
         )
-        contenders: dict[str, Contender] = {EAGER: Called(make()), COMPILED: Called(compiled)}
+        contenders: dict[str, Contender] = {
+            EAGER: CalledContender(make()),
+            COMPILED: CalledContender(compiled),
+        }
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         failed = warm(contenders, inputs)
@@ -140,7 +143,7 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
             except Exception as error:  # whatever PyTorch raises
                 failed[COMPILED_GRAPHS] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
             else:
-                contenders[COMPILED_GRAPHS] = Called(replaying)
+                contenders[COMPILED_GRAPHS] = CalledContender(replaying)
                 right += [COMPILED_GRAPHS] if is_right(task, replaying, original, rules) else []
         left_s = WARMING_SHARE * job["for_s"] - (time.monotonic() - begin_s)
         deadline = Deadline(clock_s=time.monotonic() + left_s)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from kernelwright.programs.extern import RECURRENT
 from kernelwright.search.module import emit
 from kernelwright.search.target import Target
-from kernelwright.search.variant import Served, Variant
+from kernelwright.search.variant import ServedForm, Variant
 
 MAX_VARIANTS = 2
 """Forms of the program that take part. Each has a guest of its own for each way to call it."""
@@ -14,7 +14,7 @@ FASTER_WITHOUT = "stays PyTorch: the whole is faster without it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class ContestEntry:
     """A whole of ours, not judged yet."""
 
     variant: Variant
@@ -22,7 +22,7 @@ class Entry:
     """Text of optimized.py."""
     exact: str | None = None
     """The text in which Inductor may not choose memory layouts, of a whole inside torch.compile."""
-    served: Served
+    served: ServedForm
     is_graph: bool = False
 
     @property
@@ -36,14 +36,14 @@ class Entry:
         return f"{self.variant.name}, {len(self.variant.chosen)} fragments, {self.served.value}"
 
 
-def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
+def entries(variants: Sequence[Variant], target: Target) -> list[ContestEntry]:
     """The most promising first: each variant inside torch.compile and with eager calls around. The
     first variant takes part with half of its fragments too: Inductor may compute faster what the
     other half saves least on. CUDA graphs come last: of the first variant inside torch.compile,
     and of each variant with eager calls around."""
     won = [variant for variant in variants if variant.chosen][:MAX_VARIANTS]
     texts = [variant.composed().source for variant in won]
-    wholes: list[Entry] = []
+    wholes: list[ContestEntry] = []
     for variant, text in zip(won, texts, strict=True):
         if _leaves_work(variant):
             wholes.append(_compiled(variant, text, target.write))
@@ -59,17 +59,17 @@ def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
     return wholes
 
 
-def _launched(variant: Variant, text: str, write: Callable[[str], str]) -> Entry:
-    return Entry(variant=variant, source=write(text), served=Served.KERNELS)
+def _launched(variant: Variant, text: str, write: Callable[[str], str]) -> ContestEntry:
+    return ContestEntry(variant=variant, source=write(text), served=ServedForm.KERNELS)
 
 
-def _compiled(variant: Variant, text: str, write: Callable[[str], str]) -> Entry:
+def _compiled(variant: Variant, text: str, write: Callable[[str], str]) -> ContestEntry:
     is_sized = variant.spelled is not None
-    return Entry(
+    return ContestEntry(
         variant=variant,
         source=write(emit.compiled(text, is_sized=is_sized)),
         exact=write(emit.compiled(text, moves_layouts=False, is_sized=is_sized)),
-        served=Served.COMPILED_KERNELS,
+        served=ServedForm.COMPILED_KERNELS,
     )
 
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.search.contest.contest import Contest, hold_contest
-from kernelwright.search.contest.entries import Entry, entries
+from kernelwright.search.contest.entries import ContestEntry, entries
 from kernelwright.search.contest.process import ContestProcess
 from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.search import Search
 from kernelwright.search.target import Target
-from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.variant import Variant, Whole
 from kernelwright.timing.deadline import Budget, Deadline
 from kernelwright.verify.judge import Judge
@@ -30,7 +30,7 @@ class Settling:
     judge: Judge
     wholes: Wholes
     budget: Budget
-    steps: Steps
+    steps: SearchSteps
     process: ContestProcess
 
     def beside_compile(self, searched: Sequence[Variant]) -> tuple[Whole, Contest]:
@@ -49,7 +49,7 @@ class Settling:
         is_untimed = bool(whole.variant.chosen) and whole.contender is None
         if not is_untimed or self.search.interruption is not None:
             return whole, contest
-        entry = Entry(variant=whole.variant, source=whole.source, served=whole.served)
+        entry = ContestEntry(variant=whole.variant, source=whole.source, served=whole.served)
         second = self._contest([entry])
         if entry.name not in second.samples:
             return whole, contest
@@ -74,7 +74,7 @@ class Settling:
                     return self.wholes.unchanged(searched[-1], self.target)
                 self.search.interruption = interruption
 
-    def _contest(self, contenders: Sequence[Entry]) -> Contest:
+    def _contest(self, contenders: Sequence[ContestEntry]) -> Contest:
         """PyTorch, torch.compile and the entries, timed in turn."""
         self.steps("timing wholes beside torch.compile", self.target.name)
         try:
@@ -94,7 +94,7 @@ class Settling:
             self.search.interruption = interruption
             return Contest(message="torch.compile was not timed: the search was interrupted.")
 
-    def _after(self, contest: Contest, contenders: Sequence[Entry]) -> Whole:
+    def _after(self, contest: Contest, contenders: Sequence[ContestEntry]) -> Whole:
         try:
             return self.wholes.settle_contest(contest, contenders, self.target)
         except KeyboardInterrupt as interruption:

@@ -29,7 +29,7 @@ Call = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedContender:
     times: dict[str, Timing]
     """By contender: "eager", those of COMPILE_MODES that take part and work, "optimized"."""
     speedup_intervals: dict[str, tuple[float, float]]
@@ -40,7 +40,7 @@ class Timed:
     """Whether "matmul" and "cudnn" might use TF32: the same flags for every contender."""
 
 
-class Called:
+class CalledContender:
     """A contender in this process."""
 
     def __init__(self, call: Call) -> None:
@@ -64,7 +64,7 @@ def side_by_side(
     *,
     precision: str,
     uncompiled: Call,
-) -> Timed:
+) -> TimedContender:
     """Times of the contenders on inputs that `draw` gives for a seed, L2 cold.
 
     The contenders take turns; a turn is some timed calls. Each round begins with another one.
@@ -88,7 +88,7 @@ def side_by_side(
         flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     tf32 = dict(zip(("matmul", "cudnn"), flags, strict=True))
     result = compared(samples)
-    return Timed(result.times, result.speedup_intervals, failed, tf32)
+    return TimedContender(result.times, result.speedup_intervals, failed, tf32)
 
 
 @stage("torch.compile")

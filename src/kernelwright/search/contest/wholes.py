@@ -13,12 +13,12 @@ from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.fragments.compose import compose
 from kernelwright.programs.traffic import eager_launches, launches_added
 from kernelwright.search.contest.contest import Contest
-from kernelwright.search.contest.entries import Entry
+from kernelwright.search.contest.entries import ContestEntry
 from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
 from kernelwright.search.target import Target
 from kernelwright.search.telling.describe import form_record, traffic_record, whole_record
-from kernelwright.search.telling.steps import Steps
-from kernelwright.search.variant import Served, Variant, Whole
+from kernelwright.search.telling.steps import SearchSteps
+from kernelwright.search.variant import ServedForm, Variant, Whole
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.tasks.program_task import INTERPRETER_FLOPS, program_task
@@ -37,7 +37,7 @@ class Wholes:
     def __init__(
         self,
         judge: Judge,
-        steps: Steps | None = None,
+        steps: SearchSteps | None = None,
         *,
         deadline: Deadline = NEVER,
     ) -> None:
@@ -46,7 +46,7 @@ class Wholes:
             deadline: no judgement goes on after it, and no other whole is begun unless the time
                 that the slowest one took is left.
         """
-        self._judge, self._steps = judge, steps or Steps()
+        self._judge, self._steps = judge, steps or SearchSteps()
         self.bar = 1.0
         """The speed-up over PyTorch that a whole must reach on a GPU: that of torch.compile, where
         a contest has shown that torch.compile is faster."""
@@ -124,7 +124,9 @@ class Wholes:
                 waiting.append((variant, 2 * num_back))
         return self.unchanged(variant, target)
 
-    def settle_contest(self, contest: Contest, wholes: Sequence[Entry], target: Target) -> Whole:
+    def settle_contest(
+        self, contest: Contest, wholes: Sequence[ContestEntry], target: Target
+    ) -> Whole:
         """The fastest entry of the contest that is accepted, if neither PyTorch nor a right
         torch.compile is faster. Where all such entries are rejected, they come again with fewer
         fragments, as in `settle`.
@@ -174,7 +176,7 @@ class Wholes:
             precision=rules.precision,
             device=rules.device_name,
         )
-        return Whole(kept, target.original, verdict, Served.ORIGINAL)
+        return Whole(kept, target.original, verdict, ServedForm.ORIGINAL)
 
     def slower(self, variants: Sequence[Variant], target: Target) -> Whole | None:
         """The fastest right whole, for when none is worth keeping: one with a single right kernel,
@@ -232,7 +234,7 @@ class Wholes:
         self._steps("judging the whole against the original", subject)
         return self._judged_as(target.write(composed), variant, target)
 
-    def _judged_entry(self, entry: Entry, contest: Contest, target: Target) -> Whole:
+    def _judged_entry(self, entry: ContestEntry, contest: Contest, target: Target) -> Whole:
         """What took part in the contest, judged. Where Inductor's layouts make a library compute
         less exactly, the whole is judged once more without them."""
         self._steps("judging the whole against the original", entry.name)
@@ -256,7 +258,7 @@ class Wholes:
         variant: Variant,
         target: Target,
         *,
-        served: Served = Served.KERNELS,
+        served: ServedForm = ServedForm.KERNELS,
         is_graph: bool = False,
     ) -> Whole:
         candidate = Candidate(source=source, origin="search")
@@ -271,7 +273,7 @@ class Wholes:
         variant: Variant,
         verdict: Verdict,
         *,
-        served: Served = Served.KERNELS,
+        served: ServedForm = ServedForm.KERNELS,
         is_graph: bool = False,
     ) -> None:
         if variant.chosen:

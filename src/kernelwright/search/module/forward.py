@@ -14,7 +14,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.programs.capture import carriers
 from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import attributes
-from kernelwright.programs.lowering.lower import Lowered, Source
+from kernelwright.programs.lowering.lower import InputSource, Lowered
 from kernelwright.search.contest import captured
 from kernelwright.search.module.guards import Guards, call_text, guards
 from kernelwright.search.module.structure_text import BECOME, BUILT, ResultText
@@ -229,7 +229,7 @@ def _user_expression(path: str, names: list[str]) -> str:
     )
 
 
-def _constant(source: Source, device: str) -> str:
+def _constant(source: InputSource, device: str) -> str:
     """A tensor that is no parameter and no buffer: where the module holds it, or its values."""
     if source.path:
         return f"{source.path}.to({device})"

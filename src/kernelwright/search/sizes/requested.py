@@ -41,7 +41,7 @@ def ranges_text(ranges: Mapping[str, Range]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SizePlace:
     """A dimension of an input: `scale * size + shift` elements."""
 
     leaf: int
@@ -60,7 +60,7 @@ class Place:
 class Requested:
     """Sizes that vary."""
 
-    places: tuple[Place, ...]
+    places: tuple[SizePlace, ...]
     ranges: Mapping[str, Range]
     example: Sizes
     """The sizes of the example inputs."""
@@ -164,7 +164,7 @@ def requested(
     by_name = _by_name(forward, example, dynamic_shapes)
     leaves = pytree.tree_flatten_with_path(example)[0]
     parameters = list(inspect.signature(forward).parameters)
-    places: list[Place] = []
+    places: list[SizePlace] = []
     ranges: dict[str, Range] = {}
     sizes: dict[str, int] = {}
     for leaf, (path, value) in enumerate(leaves):
@@ -247,7 +247,7 @@ def _dims(spec: Any, value: torch.Tensor, name: str) -> Iterator[tuple[int, Any]
             yield dim % value.dim(), asked
 
 
-def _place(asked: Any, leaf: int, dim: int, length: int, name: str) -> tuple[Place, Range, int]:
+def _place(asked: Any, leaf: int, dim: int, length: int, name: str) -> tuple[SizePlace, Range, int]:
     """A dimension, the range of its size, and the size in the example."""
     root = getattr(asked, "root", None)  # of twice another size, say
     scale, shift = 1, 0
@@ -265,7 +265,7 @@ def _place(asked: Any, leaf: int, dim: int, length: int, name: str) -> tuple[Pla
     low, high = getattr(dim_of, "min", None), getattr(dim_of, "max", None)
     open_high = OPEN_RANGE * size
     bounds = Range(max(int(low or 1), 1), _finite(high, open_high))
-    return Place(leaf, dim, label, scale, shift), bounds, size
+    return SizePlace(leaf, dim, label, scale, shift), bounds, size
 
 
 def _finite(high: Any, otherwise: int) -> int:

@@ -8,7 +8,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.search.arguments import Call
-from kernelwright.search.sizes.requested import Place, Range, Requested, ranges_text
+from kernelwright.search.sizes.requested import Range, Requested, SizePlace, ranges_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Signature:
     spec: pytree.TreeSpec
     leaves: tuple[Any, ...]
     """As `_described`; dimensions that vary are None."""
-    places: tuple[Place, ...] = ()
+    places: tuple[SizePlace, ...] = ()
     """Dimensions that vary."""
     ranges: Mapping[str, Range] = field(default_factory=dict)
     """The ranges of the sizes."""

@@ -8,7 +8,7 @@ from kernelwright.core.verdict import Code, Verdict
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.programs.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
-from kernelwright.search.variant import Served, Variant, Whole
+from kernelwright.search.variant import ServedForm, Variant, Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,9 @@ def _unread_records(variant: Variant, index: int) -> list[Record]:
     return [{"record": "unread", "fragment": index, **asdict(each)} for each in unread]
 
 
-def whole_record(variant: Variant, verdict: Verdict, *, served: Served, is_graph: bool) -> Record:
+def whole_record(
+    variant: Variant, verdict: Verdict, *, served: ServedForm, is_graph: bool
+) -> Record:
     """A whole that was judged, whether or not it was kept in the end."""
     kernels = [variant.tuned[i].best for i in variant.chosen]
     return {

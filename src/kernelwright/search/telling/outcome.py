@@ -11,13 +11,13 @@ from kernelwright.programs.fragments.fragment import RELABELLING
 from kernelwright.programs.traffic import kernel_launches
 from kernelwright.search.telling.describe import traffic_record
 from kernelwright.search.tune import Tuned, rival_of
-from kernelwright.search.variant import Served, Variant, Whole
+from kernelwright.search.variant import ServedForm, Variant, Whole
 
 NO_GPU = "Nothing was timed, because there is no GPU."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
+class EndedSearch:
     """Everything that the outcome of a search is told from."""
 
     whole: Whole
@@ -42,7 +42,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class _FragmentCounts:
     """Fragments of all forms, and candidates for distinct fragments."""
 
     proposed: int
@@ -61,7 +61,7 @@ class _Counts:
         return self.right + self.wrong + self.cut_off
 
 
-def outcome_record(ended: Ended) -> Record:
+def outcome_record(ended: EndedSearch) -> Record:
     """The result record's "outcome": status, cause, message, and the counts behind them."""
     counts = _counted(ended)
     is_optimized = bool(ended.whole.variant.chosen)
@@ -71,7 +71,7 @@ def outcome_record(ended: Ended) -> Record:
             message += f" {_untried(ended, counts)}"
     else:
         cause, message = _unchanged(ended, counts)
-        inside = " inside torch.compile" if ended.whole.served is Served.COMPILED else ""
+        inside = " inside torch.compile" if ended.whole.served is ServedForm.COMPILED else ""
         inside += " with CUDA graphs" if ended.whole.contender is not None else ""
         message += f" optimized.py holds the original module{inside}."
     if ended.is_interrupted and not counts.tried:
@@ -99,7 +99,7 @@ def outcome_record(ended: Ended) -> Record:
     }
 
 
-def _counted(ended: Ended) -> _Counts:
+def _counted(ended: EndedSearch) -> _FragmentCounts:
     fragments = [tuned for variant in ended.searched for tuned in variant.tuned]
     untried = sum(variant.num_untried for variant in ended.searched)
     reasons, cut_off, right = Counter[str](), 0, 0
@@ -109,7 +109,7 @@ def _counted(ended: Ended) -> _Counts:
         late = [answer for answer in tuned.unread if answer.reason == Malformed.OUT_OF_TIME]
         reasons.update(answer.reason for answer in tuned.unread if answer not in late)
         cut_off += tuned.num_cut_off + len(late)
-    return _Counts(
+    return _FragmentCounts(
         proposed=len(fragments) + untried,
         tried=sum(map(_is_tried, fragments)),
         untried=untried,
@@ -123,7 +123,7 @@ def _is_tried(tuned: Tuned) -> bool:
     return bool(tuned.candidates or tuned.unread or tuned.num_cut_off)
 
 
-def _optimized(ended: Ended) -> str:
+def _optimized(ended: EndedSearch) -> str:
     """For example "1.90x faster than PyTorch (95%: 1.85 to 1.95), correct in 10 cases, ..."."""
     variant, verdict = ended.whole.variant, ended.whole.verdict
     chosen = [variant.tuned[i] for i in variant.chosen]
@@ -134,7 +134,7 @@ def _optimized(ended: Ended) -> str:
     return f"{_gain(ended)}, {correct}, {covered}."
 
 
-def _gain(ended: Ended) -> str:
+def _gain(ended: EndedSearch) -> str:
     """The measured speed, or without a GPU the estimate."""
     verdict, speedups = ended.whole.verdict, dict(ended.timed.get("speedups", {}))
     if "over_eager" not in speedups and verdict.speedup_interval is not None:
@@ -162,7 +162,7 @@ def compared(name: str, ratio: float, low: float, high: float) -> str:
     return f"as fast as {name} within noise ({ratio:.2f}x; 95%: {low:.2f} to {high:.2f})"
 
 
-def _unchanged(ended: Ended, counts: _Counts) -> tuple[str, str]:
+def _unchanged(ended: EndedSearch, counts: _FragmentCounts) -> tuple[str, str]:
     """The cause and its sentences, where no kernel is kept."""
     if not counts.proposed:
         names = ", ".join(_kept_in_pytorch(ended.whole.variant)) or "views alone"
@@ -183,7 +183,7 @@ def _unchanged(ended: Ended, counts: _Counts) -> tuple[str, str]:
     return "not_faster", _not_faster(ended, counts)
 
 
-def _not_faster(ended: Ended, counts: _Counts) -> str:
+def _not_faster(ended: EndedSearch, counts: _FragmentCounts) -> str:
     right = f"{_count(counts.right, 'kernel')} {'are' if counts.right != 1 else 'is'} right, and"
     if ended.on_gpu:
         return f"{right} {_not_faster_on_gpu(ended)}"
@@ -194,10 +194,10 @@ def _not_faster(ended: Ended, counts: _Counts) -> str:
     return f"{gain}: {why}. {NO_GPU}"
 
 
-def _not_faster_on_gpu(ended: Ended) -> str:
+def _not_faster_on_gpu(ended: EndedSearch) -> str:
     if ended.beaten_ms is not None:
         rival, name = ("PyTorch", "eager")
-        if ended.whole.served is Served.COMPILED:
+        if ended.whole.served is ServedForm.COMPILED:
             rival, name = ("torch.compile", "compiled")
         rival_ms = ended.timed["times"][name]["median_ms"]
         return _none_is_faster(rival, "the module with them", ended.beaten_ms, rival_ms)
@@ -229,7 +229,7 @@ def _none_is_faster(rival: str, subject: str, ours_ms: float, rival_ms: float) -
     )
 
 
-def _of_candidates(counts: _Counts) -> str:
+def _of_candidates(counts: _FragmentCounts) -> str:
     """For example "Of 11 candidates 9 were wrong (wrong values 9) and 2 were cut off"."""
     if not counts.candidates:
         return ""
@@ -244,7 +244,7 @@ def _of_candidates(counts: _Counts) -> str:
     return f"Of {_count(counts.candidates, 'candidate')}: {', '.join(parts)}."
 
 
-def _untried(ended: Ended, counts: _Counts) -> str:
+def _untried(ended: EndedSearch, counts: _FragmentCounts) -> str:
     if ended.is_interrupted:
         return f"{counts.untried} of {_count(counts.proposed, 'fragment')} were not tried."
     begin = f"The budget of {ended.budget_s:g} s ended before"
@@ -253,14 +253,14 @@ def _untried(ended: Ended, counts: _Counts) -> str:
     return f"{begin} {counts.untried} of {_count(counts.proposed, 'fragment')} were tried."
 
 
-def _interrupted(counts: _Counts) -> str:
+def _interrupted(counts: _FragmentCounts) -> str:
     return (
         f"The search was interrupted when {counts.tried} of"
         f" {_count(counts.proposed, 'fragment')} had been tried."
     )
 
 
-def _left_out(ended: Ended, counts: _Counts) -> list[str]:
+def _left_out(ended: EndedSearch, counts: _FragmentCounts) -> list[str]:
     sentences = list(ended.left_out)
     if counts.untried:
         sentences.insert(0, _untried(ended, counts))

@@ -4,7 +4,7 @@ from kernelwright.core.progress import OnProgress, Progress, ignore
 from kernelwright.timing.deadline import Budget
 
 
-class Steps:
+class SearchSteps:
     """Calls `on_progress` with the step, the time that is spent and the best result so far."""
 
     def __init__(self, on_progress: OnProgress = ignore, budget: Budget | None = None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 from itertools import chain, count
 
 from kernelwright.ops.forms.form import Shape
-from kernelwright.ops.sizes import Linear, Product, Size, Var, evaluate, variables
+from kernelwright.ops.sizes import Linear, Size, SizeProduct, Var, evaluate, variables
 
 
 def named_anew(
@@ -44,7 +44,7 @@ def named_anew(
             return name(size) if is_anything(size) else evaluate(size, name)
         known = [(term, factor) for term, factor in size.terms if not is_anything(term)]
         added = [(term, factor) for term, factor in size.terms if is_anything(term)]
-        is_more = all(isinstance(term, Var | Product) and factor > 0 for term, factor in added)
+        is_more = all(isinstance(term, Var | SizeProduct) and factor > 0 for term, factor in added)
         if is_more and (known or size.constant > 0):
             more = (name(size) if added else 0) + size.constant
             return sum((evaluate(term, name) * factor for term, factor in known), start=more)

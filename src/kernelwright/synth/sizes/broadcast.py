@@ -40,7 +40,7 @@ class _AxisRead(NamedTuple):
     ones: int
 
 
-class Spread(NamedTuple):
+class HeldChoices(NamedTuple):
     """Choices by which the same slots hold the same sizes, of the slots that are looked at."""
 
     shapes: tuple[Shape, ...]
@@ -80,12 +80,12 @@ class Broadcast:
         each = zip(self._patterns, self._axes_read(read), strict=True)
         return self._arranged([p.draw(axis, rng) for p, axis in each], rng)
 
-    def draw_of(self, spread: Spread, rng: Random) -> Arrangement:
+    def draw_of(self, spread: HeldChoices, rng: Random) -> Arrangement:
         return self._arranged([patterns.draw(rng) for patterns in spread.patterns], rng)
 
     def spreads(
         self, read: Sequence[Holds | None], slots: Sequence[int], *, is_result_seen: bool
-    ) -> Iterator[Spread]:
+    ) -> Iterator[HeldChoices]:
         """All choices that go with what is read, told apart by the shapes of these slots."""
         groups = []
         for patterns, axis in zip(self._patterns, self._axes_read(read), strict=True):
@@ -93,7 +93,7 @@ class Broadcast:
             groups.append(patterns.told_apart(axis, told, is_result_seen))
         for together in product(*groups):
             shapes = self._shapes([patterns.items[0] for patterns in together])
-            yield Spread(
+            yield HeldChoices(
                 tuple(shapes[slot] for slot in slots),
                 self._result,
                 prod(patterns.total for patterns in together),

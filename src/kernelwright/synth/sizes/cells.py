@@ -23,7 +23,7 @@ from kernelwright.synth.sizes.elimination import (
 )
 from kernelwright.synth.sizes.equations import Contradiction
 from kernelwright.synth.sizes.measure import Weights
-from kernelwright.synth.sizes.span import Span
+from kernelwright.synth.sizes.span import IntegerSpan
 from kernelwright.synth.sizes.system import System
 
 _RATIOS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 32.0, 256.0, 65536.0)
@@ -32,7 +32,7 @@ _RATIOS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 32.0, 256.0, 65536.0)
 Integers = NDArray[np.int64]
 Cut = tuple[Integers, Integers]
 """Smallest and largest value of every cell of a range."""
-Grid = Callable[[Var], Span]
+Grid = Callable[[Var], IntegerSpan]
 """Root -> the intervals of its cells, along an axis of its own."""
 
 
@@ -103,7 +103,7 @@ def grid(asked: System, scope: Scope, cuts: list[Cut]) -> Grid:
         shape = [1] * len(scope)
         shape[axis] = -1
         lows, highs = cuts[root]
-        intervals[asked.roots[root]] = Span(
+        intervals[asked.roots[root]] = IntegerSpan(
             lows.reshape(shape).astype(float), highs.reshape(shape).astype(float)
         )
     return intervals.__getitem__

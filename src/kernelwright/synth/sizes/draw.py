@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelwright.ops.sizes import Expr, Size, Var, evaluate
-from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.recipe import SizeLimits
 from kernelwright.synth.sizes.cells import Integers, Relaxation
 from kernelwright.synth.sizes.equations import Equations
 from kernelwright.synth.sizes.feasible import decide
@@ -37,7 +37,7 @@ class NoSizes(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnSizes:
     values: Mapping[Var, int]
     """The value of every root; `evaluate(equations.solved(size), drawn.values.__getitem__)` is a
     size."""
@@ -52,13 +52,13 @@ class Drawn:
 def draw_sizes(
     shapes: Sequence[Sequence[Size]],
     equations: Equations,
-    limits: Sizes,
+    limits: SizeLimits,
     rng: np.random.Generator,
     *,
     total: Total | None = None,
     use_solver: bool = False,
     accept: Callable[[Mapping[Var, int]], bool] = lambda _: True,
-) -> Drawn:
+) -> DrawnSizes:
     """Values of the roots: all shapes within limits, and accepted.
 
     Raises:
@@ -80,14 +80,14 @@ def draw_sizes(
                 accepted += 1
                 assignment = dict(zip(asked.roots, values, strict=True))
                 if accept(assignment):
-                    return Drawn(assignment, proposals + column + 1, accepted, True)
+                    return DrawnSizes(assignment, proposals + column + 1, accepted, True)
                 if accepted > _MOST_REFUSED:
                     raise NoSizes(f"{accepted} solutions were not accepted")
         proposals += drawn.shape[1]
     if use_solver and (decided := decide(asked)) is not None:
         assignment = dict(zip(asked.roots, decided, strict=True))
         if accept(assignment):
-            return Drawn(assignment, proposals, accepted, False)
+            return DrawnSizes(assignment, proposals, accepted, False)
     raise NoSizes(f"no sizes in {proposals} proposals; {accepted} solutions were not accepted")
 
 

@@ -15,9 +15,9 @@ from operator import mul
 from kernelwright.ops.sizes import (
     Expr,
     Linear,
-    Product,
     Quotient,
     Size,
+    SizeProduct,
     Var,
     evaluate,
     linear,
@@ -97,7 +97,7 @@ class Equations:
                     end if isinf(end) else end // size.divisor for end in self.ends(size.of, low)
                 )
                 return least, most
-            case Product():
+            case SizeProduct():
                 leasts = [self.ends(factor, low)[0] for factor in size.factors]
                 return prod(leasts) if min(leasts) >= 0 else -inf, inf
             case Linear():
@@ -130,7 +130,7 @@ class Equations:
                 return self.solved(size)
             case Quotient():
                 return self._without_remainders(self._substituted(size.of) // size.divisor)
-            case Product():
+            case SizeProduct():
                 return reduce(mul, map(self._substituted, size.factors))
             case Linear():
                 return sum((self._substituted(t) * f for t, f in size.terms), start=size.constant)
@@ -174,7 +174,9 @@ class Equations:
 
     def _common_factor(self, terms: Iterable[Expr]) -> Var | None:
         """A variable that is not 0 and that all of several terms are multiples of."""
-        first, *others = (term.factors if isinstance(term, Product) else (term,) for term in terms)
+        first, *others = (
+            term.factors if isinstance(term, SizeProduct) else (term,) for term in terms
+        )
         for factor in first if others else ():
             if not isinstance(factor, Var) or factor in self.remainders:
                 continue

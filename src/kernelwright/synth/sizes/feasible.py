@@ -11,7 +11,7 @@ from typing import Any, Self
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.sizes import evaluate
 from kernelwright.synth.sizes.equations import Contradiction
-from kernelwright.synth.sizes.span import Span
+from kernelwright.synth.sizes.span import IntegerSpan
 from kernelwright.synth.sizes.system import Parts, System
 
 _EFFORT = 5.0
@@ -60,7 +60,7 @@ def decide(asked: System, *, seed: int = 0) -> tuple[int, ...] | None:
 def _state(asked: System, model: Any) -> list[Any]:
     """Put the system in the solver's terms; its variables for the roots."""
     ends = asked.ranges[: len(asked.roots)]
-    terms = [_Term(model, model.new_int_var(*each, ""), Span(*each)) for each in ends]
+    terms = [_Term(model, model.new_int_var(*each, ""), IntegerSpan(*each)) for each in ends]
     value = dict(zip(asked.roots, terms, strict=True)).__getitem__
     columns = [*terms, *(evaluate(expression, value) for expression in asked.derived)]
     for column, (low, high) in zip(columns, asked.ranges, strict=True):
@@ -68,7 +68,7 @@ def _state(asked: System, model: Any) -> list[Any]:
 
     def product(parts: Parts, most: int) -> _Term:
         factor, places = parts
-        first = columns[places[0]] if places else _Term(model, 1, Span(1, 1))
+        first = columns[places[0]] if places else _Term(model, 1, IntegerSpan(1, 1))
         rest = [columns[place] for place in places[1:]]
         return reduce(lambda a, b: a.times(b, most // factor), rest, first) * factor
 
@@ -79,7 +79,9 @@ def _state(asked: System, model: Any) -> list[Any]:
         evaluate(expression, value).keep_within(0, 0)
     if asked.total:
         parts = [product(each, asked.total.high) for each in asked.total.terms]
-        sum(parts, start=_Term(model, 0, Span(0, 0))).keep_within(asked.total.low, asked.total.high)
+        sum(parts, start=_Term(model, 0, IntegerSpan(0, 0))).keep_within(
+            asked.total.low, asked.total.high
+        )
     return [term.expression for term in terms]
 
 
@@ -89,7 +91,7 @@ class _Term:
 
     model: Any
     expression: Any
-    ends: Span
+    ends: IntegerSpan
 
     def keep_within(self, low: int, high: int) -> None:
         self.model.add_linear_constraint(self.expression, low, high)
@@ -109,7 +111,7 @@ class _Term:
     def times(self, other: "_Term", most: int) -> "_Term":
         """The product of two positive terms, asked to be at most `most`."""
         ends = self.ends * other.ends
-        return self._product(other, Span(min(ends.low, most), min(ends.high, most)))
+        return self._product(other, IntegerSpan(min(ends.low, most), min(ends.high, most)))
 
     def __floordiv__(self, divisor: int) -> "_Term":
         # Rounded down: the solver's own division rounds towards 0
@@ -119,7 +121,7 @@ class _Term:
         )
         return whole
 
-    def _product(self, other: "_Term", ends: Span) -> "_Term":
+    def _product(self, other: "_Term", ends: IntegerSpan) -> "_Term":
         made = self._named(ends)
         factors = []
         for term in (self, other):
@@ -130,7 +132,7 @@ class _Term:
         self.model.add_multiplication_equality(made.expression, factors)
         return made
 
-    def _named(self, ends: Span) -> "_Term":
+    def _named(self, ends: IntegerSpan) -> "_Term":
         """A new variable."""
         if max(abs(ends.low), abs(ends.high)) > _LARGEST:
             raise _TooLarge

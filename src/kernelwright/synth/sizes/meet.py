@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernelwright.ops.forms.form import Shape
-from kernelwright.ops.sizes import Expr, Product, Size, Var, evaluate
+from kernelwright.ops.sizes import Expr, Size, SizeProduct, Var, evaluate
 from kernelwright.synth.sizes.equations import Contradiction, Equations
 
 
@@ -67,5 +67,5 @@ def check_size(size: Size, low: int, equations: Equations) -> None:
         Contradiction: it has, or will.
     """
     now = equations.solved(size)
-    if not isinstance(now, Var | Product) and equations.ends(now, low)[1] < low:
+    if not isinstance(now, Var | SizeProduct) and equations.ends(now, low)[1] < low:
         raise Contradiction(f"a free size became {now}")

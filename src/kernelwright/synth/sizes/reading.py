@@ -8,11 +8,20 @@ are narrowed as far as intervals allow, and what they always satisfy is dropped.
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, prod
 
-from kernelwright.ops.sizes import Expr, Linear, Product, Quotient, Size, Var, evaluate, variables
-from kernelwright.synth.recipe import Interval, Sizes
+from kernelwright.ops.sizes import (
+    Expr,
+    Linear,
+    Quotient,
+    Size,
+    SizeProduct,
+    Var,
+    evaluate,
+    variables,
+)
+from kernelwright.synth.recipe import Interval, SizeLimits
 from kernelwright.synth.sizes.equations import Contradiction, Equations
-from kernelwright.synth.sizes.span import Span
-from kernelwright.synth.sizes.system import Monomial, Parts, Range, Sum, System, Total
+from kernelwright.synth.sizes.span import IntegerSpan
+from kernelwright.synth.sizes.system import Inequality, Monomial, Parts, Range, System, Total
 
 _LARGEST = 1 << 62
 """In place of an infinite end."""
@@ -23,7 +32,7 @@ _NUM_PASSES = 6
 def read_system(
     shapes: Sequence[Sequence[Size]],
     equations: Equations,
-    limits: Sizes,
+    limits: SizeLimits,
     total: Total | None = None,
 ) -> System:
     """What the sizes of tensors with these shapes must satisfy.
@@ -34,7 +43,7 @@ def read_system(
         Contradiction: the ranges exclude every solution.
     """
     equations.settle()
-    reader = _Reader(equations, limits, total)
+    reader = _SizeReader(equations, limits, total)
     for place, shape in enumerate(shapes):
         reader.read_shape(shape, total.weights[place] if total else 0)
     for variable, value in equations.bound():
@@ -52,8 +61,8 @@ def _whole(limits: Interval) -> Range:
     return ceil(low), floor(min(high, _LARGEST))
 
 
-class _Reader:
-    def __init__(self, equations: Equations, limits: Sizes, total: Total | None) -> None:
+class _SizeReader:
+    def __init__(self, equations: Equations, limits: SizeLimits, total: Total | None) -> None:
         self.size = limits.low, limits.high
         self._elements = _whole(limits.elements)
         self._equations = equations
@@ -117,7 +126,7 @@ class _Reader:
 
     def _taken_apart(self, size: Expr) -> Parts:
         match size:
-            case Product():
+            case SizeProduct():
                 parts = [self._taken_apart(factor) for factor in size.factors]
                 return prod(f for f, _ in parts), tuple(c for _, columns in parts for c in columns)
             case Linear(terms=((term, factor),), constant=0) if factor > 0:
@@ -181,11 +190,11 @@ class _Reader:
         match size:
             case Quotient():
                 self._narrow(size.of, (low * size.divisor, (high + 1) * size.divisor - 1))
-            case Product():
+            case SizeProduct():
                 self._narrow_factors(1, size.factors, limits)
             case Linear():
-                ranges = [Span(*self._range(term)) * factor for term, factor in size.terms]
-                whole = sum(ranges, start=Span(size.constant, size.constant))
+                ranges = [IntegerSpan(*self._range(term)) * factor for term, factor in size.terms]
+                whole = sum(ranges, start=IntegerSpan(size.constant, size.constant))
                 for (term, factor), own in zip(size.terms, ranges, strict=True):
                     ends = low - (whole.high - own.high), high - (whole.low - own.low)
                     if factor < 0:
@@ -211,7 +220,7 @@ class _Reader:
 
     def _free_range(self, size: Expr) -> Range:
         """As the roots allow, whatever is asked of the size itself."""
-        ends = evaluate(size, lambda variable: Span(*self._ranges[self._numbers[variable]]))
+        ends = evaluate(size, lambda variable: IntegerSpan(*self._ranges[self._numbers[variable]]))
         return ends.low, ends.high
 
     # What is left
@@ -242,7 +251,7 @@ class _Reader:
             self._sum(place),
         )
 
-    def _sum(self, place: Mapping[int, int]) -> Sum | None:
+    def _sum(self, place: Mapping[int, int]) -> Inequality | None:
         low, high = self._total
         least = sum(f * prod([self._ranges[c][0] for c in cs]) for cs, f in self._terms.items())
         most = sum(f * prod([self._ranges[c][1] for c in cs]) for cs, f in self._terms.items())
@@ -251,7 +260,7 @@ class _Reader:
         if low <= least and most <= high:
             return None
         terms = tuple((f, tuple(place[c] for c in cs)) for cs, f in self._terms.items())
-        return Sum(terms, low, high)
+        return Inequality(terms, low, high)
 
     def _may_leave(self, number: int) -> bool:
         low, high = self._free_range(self._columns[number])

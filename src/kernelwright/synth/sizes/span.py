@@ -7,29 +7,29 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class IntegerSpan:
     """For `ops.sizes.evaluate`. Ends are included; what is possible is never left out."""
 
     low: Any
     high: Any
 
-    def __add__(self, other: Self | int) -> "Span":
-        if isinstance(other, Span):
-            return Span(self.low + other.low, self.high + other.high)
-        return Span(self.low + other, self.high + other)
+    def __add__(self, other: Self | int) -> "IntegerSpan":
+        if isinstance(other, IntegerSpan):
+            return IntegerSpan(self.low + other.low, self.high + other.high)
+        return IntegerSpan(self.low + other, self.high + other)
 
     __radd__ = __add__
 
-    def __mul__(self, other: Self | int) -> "Span":
-        if isinstance(other, Span):
+    def __mul__(self, other: Self | int) -> "IntegerSpan":
+        if isinstance(other, IntegerSpan):
             if np.min(self.low) >= 0 and np.min(other.low) >= 0:  # nearly always, and cheaper
-                return Span(self.low * other.low, self.high * other.high)
+                return IntegerSpan(self.low * other.low, self.high * other.high)
             corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
             if isinstance(corners[0], int):
-                return Span(min(corners), max(corners))
-            return Span(np.minimum.reduce(corners), np.maximum.reduce(corners))
+                return IntegerSpan(min(corners), max(corners))
+            return IntegerSpan(np.minimum.reduce(corners), np.maximum.reduce(corners))
         ends = self.low * other, self.high * other
-        return Span(*ends) if other > 0 else Span(*ends[::-1])
+        return IntegerSpan(*ends) if other > 0 else IntegerSpan(*ends[::-1])
 
-    def __floordiv__(self, divisor: int) -> "Span":
-        return Span(self.low // divisor, self.high // divisor)
+    def __floordiv__(self, divisor: int) -> "IntegerSpan":
+        return IntegerSpan(self.low // divisor, self.high // divisor)

@@ -35,7 +35,7 @@ class Monomial:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Inequality:
     """low <= sum(factor * product(columns)) <= high"""
 
     terms: tuple[Parts, ...]
@@ -55,7 +55,7 @@ class System:
     monomials: tuple[Monomial, ...]
     residual: tuple[Expr, ...]
     """Expressions that must be 0."""
-    total: Sum | None
+    total: Inequality | None
 
     def holds(self, values: Sequence[int]) -> bool:
         """Whether these values of the roots, each in its range, are a solution."""

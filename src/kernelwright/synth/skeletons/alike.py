@@ -15,7 +15,7 @@ from kernelwright.ops.forms.form import Arrangement, Form, Menu, Shape
 from kernelwright.ops.sizes import Expr, Size, Var, evaluate, variables
 from kernelwright.synth.sizes.anew import named_anew, only_ones
 from kernelwright.synth.sizes.broadcast import Broadcast, Holds
-from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.calls import FittingForm
 from kernelwright.synth.skeletons.weighted import Weighted, weighted
 
 _KEPT = 1 << 14
@@ -23,7 +23,7 @@ _KEPT = 1 << 14
 _MANY = 64
 """Choices of a form that are not all shown to the operator again."""
 
-Way = tuple[Fit, Callable[[Random], Arrangement]]
+Way = tuple[FittingForm, Callable[[Random], Arrangement]]
 """Some choices of a form, and a draw from them."""
 
 
@@ -60,7 +60,7 @@ class Choices:
         self._arranged = lru_cache(_KEPT)(_arranged)
         self._scale = lru_cache(_KEPT)(self._common)
 
-    def _alike(self, fits: tuple[Fit, ...], sight: Sight) -> tuple[Alike, ...]:
+    def _alike(self, fits: tuple[FittingForm, ...], sight: Sight) -> tuple[Alike, ...]:
         """The choices that go with what is read as far as can be seen."""
         groups: dict[_Seen, list[tuple[Way, int]]] = {}
         scale = self._scale(fits)
@@ -73,7 +73,7 @@ class Choices:
         return tuple(Alike(*seen, weighted(ways)) for seen, ways in groups.items())
 
     def _ways(
-        self, fit: Fit, slots: Sequence[int], sight: Sight
+        self, fit: FittingForm, slots: Sequence[int], sight: Sight
     ) -> Iterator[tuple[tuple[Shape, ...], Sequence[Shape], int, Callable[[Random], Arrangement]]]:
         """Shapes of these slots, shapes of results, weight, and the choices that come to them."""
         if fit.form.axes is None:
@@ -93,7 +93,7 @@ class Choices:
                 draw = partial(broadcast.draw_of, spread)
                 yield spread.shapes, (spread.result,), spread.weight, draw
 
-    def _common(self, fits: Sequence[Fit]) -> int:
+    def _common(self, fits: Sequence[FittingForm]) -> int:
         return lcm(*(self._total(fit.form) for fit in fits))
 
     def _total(self, form: Form) -> int:

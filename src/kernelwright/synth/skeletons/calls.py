@@ -11,7 +11,7 @@ from functools import cache
 from itertools import chain, combinations, product
 from typing import NamedTuple
 
-from kernelwright.ops.forms.form import Form, Kind
+from kernelwright.ops.forms.form import Form, ValueKind
 from kernelwright.synth.skeletons.weighted import Weighted
 
 Place = tuple[str, int]
@@ -34,7 +34,7 @@ class Read(NamedTuple):
     """A slot that reads a value of the skeleton; every other slot takes an input of its own."""
 
     place: Place
-    kind: Kind
+    kind: ValueKind
     is_new: bool
     """The value is an input that this call is the first to read, and not the last."""
 
@@ -44,18 +44,18 @@ class Pattern(NamedTuple):
 
     reads: tuple[Read, ...]
     """In order of their places."""
-    results: tuple[Kind, ...]
+    results: tuple[ValueKind, ...]
 
 
 class _Visible(NamedTuple):
     """What a skeleton sees of a form."""
 
-    slots: tuple[tuple[Place, Kind, bool], ...]
+    slots: tuple[tuple[Place, ValueKind, bool], ...]
     """Those that results may stand in, in order of their places; may an input?"""
-    results: tuple[Kind, ...]
+    results: tuple[ValueKind, ...]
 
 
-class Fit(NamedTuple):
+class FittingForm(NamedTuple):
     """A form that can be called as a pattern says."""
 
     form: Form
@@ -63,7 +63,7 @@ class Fit(NamedTuple):
     """For each of the form's slots which of the pattern's reads it is; None takes an input."""
 
 
-class Step(NamedTuple):
+class SkeletonStep(NamedTuple):
     """A pattern, and which of its results later calls read."""
 
     pattern: Pattern
@@ -74,15 +74,15 @@ class Step(NamedTuple):
 class Calls:
     """All calls of some forms, by what they do to the values that wait to be read."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ValueKind, ...]
     """That a value may have while it waits; their numbers are places in here."""
     rows: dict[Kinds, range]
     """What a call before the last may add to the values that wait, by what it reads of them:
     a part of `gains`, shortest first."""
     gains: list[Kinds]
-    steps: list[Weighted[Step]]
+    steps: list[Weighted[SkeletonStep]]
     """The calls that read so and add so, one a gain."""
-    last: dict[Kinds, Weighted[Step]]
+    last: dict[Kinds, Weighted[SkeletonStep]]
     """Last calls, by what they read. Nothing waits after one."""
     ops: dict[Pattern, Weighted[str]]
     """The operators that can be called so."""
@@ -101,23 +101,26 @@ class Calls:
         """(pattern, operator) -> the forms of the operator that can be called so."""
         self.kinds = _readable(self._forms)
         self._number = {kind: index for index, kind in enumerate(self.kinds)}
-        rows: dict[Kinds, dict[Kinds, list[Step]]] = {}
-        last: dict[Kinds, list[Step]] = {}
+        rows: dict[Kinds, dict[Kinds, list[SkeletonStep]]] = {}
+        last: dict[Kinds, list[SkeletonStep]] = {}
         self.ops = {pattern: self._ops(pattern, weights) for pattern in self._makers}
         for pattern, ops in self.ops.items():
             reads = self._numbers(read.kind for read in pattern.reads if not read.is_new)
             for gain, kept in self._gains(pattern, width):
-                rows.setdefault(reads, {}).setdefault(gain, []).append(Step(pattern, kept, ops))
+                rows.setdefault(reads, {}).setdefault(gain, []).append(
+                    SkeletonStep(pattern, kept, ops)
+                )
             if not any(read.is_new for read in pattern.reads):
-                last.setdefault(reads, []).append(Step(pattern, (), ops))
+                last.setdefault(reads, []).append(SkeletonStep(pattern, (), ops))
         self.last = {reads: _weighted(steps) for reads, steps in last.items()}
         self._number_gains(rows)
 
-    def _fits(self, pattern: Pattern, op: str) -> tuple[Fit, ...]:
+    def _fits(self, pattern: Pattern, op: str) -> tuple[FittingForm, ...]:
         which = {read.place: index for index, read in enumerate(pattern.reads)}
         made = (self._forms[seen].get(op, ()) for seen in self._makers[pattern])
         return tuple(
-            Fit(form, tuple(map(which.get, places(form)))) for form in chain.from_iterable(made)
+            FittingForm(form, tuple(map(which.get, places(form))))
+            for form in chain.from_iterable(made)
         )
 
     def _ops(self, pattern: Pattern, weights: Mapping[str, int]) -> Weighted[str]:
@@ -133,10 +136,10 @@ class Calls:
             for kept in combinations(useful, size):
                 yield self._numbers((*new, *(pattern.results[at] for at in kept))), kept
 
-    def _numbers(self, kinds: Iterable[Kind]) -> Kinds:
+    def _numbers(self, kinds: Iterable[ValueKind]) -> Kinds:
         return tuple(sorted(map(self._number.__getitem__, kinds)))
 
-    def _number_gains(self, rows: Mapping[Kinds, Mapping[Kinds, Sequence[Step]]]) -> None:
+    def _number_gains(self, rows: Mapping[Kinds, Mapping[Kinds, Sequence[SkeletonStep]]]) -> None:
         self.rows, self.gains, self.steps = {}, [], []
         for reads, cells in rows.items():
             self.rows[reads] = range(len(self.gains), len(self.gains) + len(cells))
@@ -167,11 +170,11 @@ def _patterns(seen: _Visible, width: int) -> Iterator[Pattern]:
             yield Pattern(reads, seen.results)
 
 
-def _readable(visible: Iterable[_Visible]) -> tuple[Kind, ...]:
+def _readable(visible: Iterable[_Visible]) -> tuple[ValueKind, ...]:
     """A value of any other Kind would wait for ever."""
     found = {kind for seen in visible for _, kind, _ in seen.slots}
     return tuple(sorted(found, key=lambda kind: (kind.rank, kind.dtype)))
 
 
-def _weighted(steps: Sequence[Step]) -> Weighted[Step]:
+def _weighted(steps: Sequence[SkeletonStep]) -> Weighted[SkeletonStep]:
     return Weighted(steps, (step.ops.total for step in steps))

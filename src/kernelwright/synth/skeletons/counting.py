@@ -50,7 +50,7 @@ class Move(NamedTuple):
     landing: int
 
 
-class Counts:
+class SkeletonCounts:
     """N_k(state) for states of at most `width` Kinds; grown as larger k are asked for.
 
     States and landings go by their numbers. In state 0 nothing waits.

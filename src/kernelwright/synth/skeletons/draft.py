@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from kernelwright.ops.forms.form import Arrangement, Form, Kind, Shape
+from kernelwright.ops.forms.form import Arrangement, Form, Shape, ValueKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Size, Var, evaluate
@@ -13,7 +13,7 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
 from kernelwright.synth.sizes.equations import Contradiction, Equations
 from kernelwright.synth.sizes.meet import check_size, meet
-from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.calls import FittingForm
 from kernelwright.synth.skeletons.skeleton import SkeletonCall
 
 
@@ -32,7 +32,7 @@ class DraftCall:
 class Draft:
     """Calls one after the other, arranged and joined by what they read."""
 
-    kinds: list[Kind] = field(default_factory=list)
+    kinds: list[ValueKind] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
     """The shape of every value, in variables that `equations` relates."""
     calls: list[DraftCall] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Draft:
     """Variables that were bound when sizes were checked, and sizes."""
     _num_variables: int = 0
 
-    def add(self, call: SkeletonCall, fit: Fit, arranged: Arrangement) -> None:
+    def add(self, call: SkeletonCall, fit: FittingForm, arranged: Arrangement) -> None:
         """The skeleton's next call.
 
         Raises:
@@ -94,7 +94,7 @@ class Draft:
         self._num_variables += 1
         return Var(f"n{self._num_variables}")
 
-    def _value(self, kind: Kind, shape: Shape) -> int:
+    def _value(self, kind: ValueKind, shape: Shape) -> int:
         self.kinds.append(kind)
         self.shapes.append(shape)
         return len(self.kinds) - 1

@@ -8,9 +8,9 @@ from typing import Any
 from kernelwright.ops.forms.form import Arrangement, Form
 from kernelwright.synth.sizes.broadcast import holds
 from kernelwright.synth.skeletons.alike import Choices
-from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.calls import FittingForm
 from kernelwright.synth.skeletons.draft import Draft
-from kernelwright.synth.skeletons.plan import Plan, TooMany
+from kernelwright.synth.skeletons.plan import SkeletonPlan, TooMany
 from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall, Skeletons
 
 _KEPT = 1 << 15
@@ -43,11 +43,13 @@ class Drafts:
 class SkeletonDrafts:
     """Drafts of one skeleton; planned by what became of those before."""
 
-    def __init__(self, skeleton: Skeleton, fits: list[tuple[Fit, ...]], drafts: Drafts) -> None:
+    def __init__(
+        self, skeleton: Skeleton, fits: list[tuple[FittingForm, ...]], drafts: Drafts
+    ) -> None:
         self._calls = skeleton.calls
         self._fits = fits
         self._all = drafts
-        self._plan: Plan | None = None
+        self._plan: SkeletonPlan | None = None
         self._planned = 0
         """So many of the first calls are."""
         self._is_coarse = True
@@ -65,7 +67,7 @@ class SkeletonDrafts:
                 as it shows, which changes nothing in what is drawn.
         """
         draft = Draft()
-        planned: Iterator[tuple[Fit, Arrangement]] = iter(())
+        planned: Iterator[tuple[FittingForm, Arrangement]] = iter(())
         if self._planned and self._plan is None:
             self._plan = self._ahead()
         if self._plan is not None:
@@ -101,10 +103,10 @@ class SkeletonDrafts:
         elif self._lost == _PATIENCE + _MORE:
             self._is_coarse, self._plan = False, None
 
-    def _ahead(self) -> Plan | None:
+    def _ahead(self) -> SkeletonPlan | None:
         """A plan as close as there can be."""
         try:
-            return Plan(
+            return SkeletonPlan(
                 self._calls[: self._planned],
                 self._fits[: self._planned],
                 self._all.choices,
@@ -119,7 +121,9 @@ class SkeletonDrafts:
             self._is_coarse = True
             return self._ahead()
 
-    def _arrange(self, draft: Draft, call: SkeletonCall, fit: Fit, rng: Random) -> Arrangement:
+    def _arrange(
+        self, draft: Draft, call: SkeletonCall, fit: FittingForm, rng: Random
+    ) -> Arrangement:
         form = fit.form
         if form.axes is None:
             choice = tuple([menu.draw(rng) for menu in form.menus.values()])

@@ -22,7 +22,7 @@ from kernelwright.synth.sizes.broadcast import holds
 from kernelwright.synth.sizes.equations import Contradiction, Equations
 from kernelwright.synth.sizes.meet import check_size, meet
 from kernelwright.synth.skeletons.alike import Alike, Choices, Sight
-from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.calls import FittingForm
 from kernelwright.synth.skeletons.skeleton import SkeletonCall
 from kernelwright.synth.skeletons.weighted import Weighted, weighted
 
@@ -37,13 +37,13 @@ class TooMany(Exception):
     """A plan would have more branches than it may."""
 
 
-class Plan:
+class SkeletonPlan:
     """The first calls of a skeleton."""
 
     def __init__(
         self,
         calls: Sequence[SkeletonCall],
-        fits: Sequence[tuple[Fit, ...]],
+        fits: Sequence[tuple[FittingForm, ...]],
         choices: Choices,
         low: int,
         *,
@@ -73,7 +73,7 @@ class Plan:
         self.total = self._table(0, ()).total
         """Weight of all that may go together; where it is 0, nothing does."""
 
-    def draw(self, rng: Random) -> Iterator[tuple[Fit, Arrangement]]:
+    def draw(self, rng: Random) -> Iterator[tuple[FittingForm, Arrangement]]:
         """A draw for each call, in proportion to the weights; `total` must not be 0."""
         state: State = ()
         for at in range(len(self._calls)):

@@ -19,9 +19,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from kernelwright.ops.forms.form import Form, Kind
-from kernelwright.synth.skeletons.calls import Calls, Fit, Kinds, Pattern, Place, Step
-from kernelwright.synth.skeletons.counting import Counts
+from kernelwright.ops.forms.form import Form, ValueKind
+from kernelwright.synth.skeletons.calls import (
+    Calls,
+    FittingForm,
+    Kinds,
+    Pattern,
+    Place,
+    SkeletonStep,
+)
+from kernelwright.synth.skeletons.counting import SkeletonCounts
 from kernelwright.synth.skeletons.weighted import Weighted
 
 
@@ -49,7 +56,7 @@ class Skeleton:
     calls: tuple[SkeletonCall, ...]
 
     @property
-    def shared(self) -> Mapping[int, Kind]:
+    def shared(self) -> Mapping[int, ValueKind]:
         """The shared inputs: value -> Kind."""
         return {
             value: read.kind
@@ -76,7 +83,7 @@ class Skeletons:
         """`weights`: operator -> weight, 0 or more, 1 where not given. `width`: how many values
         may wait to be read after any call."""
         self._calls = Calls(forms, weights or {}, width)
-        self._counts = Counts(self._calls, width)
+        self._counts = SkeletonCounts(self._calls, width)
         self._by_move = lru_cache(_KEPT_TABLES)(self._counts.by_move)
         self._by_gain = lru_cache(_KEPT_TABLES)(self._counts.by_gain)
 
@@ -84,7 +91,7 @@ class Skeletons:
         """The total weight of the skeletons of n calls, n at least 1."""
         return self._counts.count(n)
 
-    def fits(self, call: SkeletonCall) -> tuple[Fit, ...]:
+    def fits(self, call: SkeletonCall) -> tuple[FittingForm, ...]:
         """The forms of the call's operator that fit it."""
         return self._calls.fits(call.pattern, call.op)
 
@@ -119,20 +126,20 @@ a million."""
 class _Wiring:
     """Calls one after the other, and the values that wait to be read."""
 
-    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, kinds: tuple[ValueKind, ...]) -> None:
         self.calls: list[SkeletonCall] = []
         self._kinds = kinds
-        self._waiting: dict[Kind, list[int]] = {kind: [] for kind in kinds}
+        self._waiting: dict[ValueKind, list[int]] = {kind: [] for kind in kinds}
         self._num_values = 0
 
-    def add(self, step: Step, drops: Kinds, rng: Random) -> None:
+    def add(self, step: SkeletonStep, drops: Kinds, rng: Random) -> None:
         """A call that reads waiting values; of these, `drops` are read for the last time.
 
         Which values of a Kind, and in which slots, is drawn uniformly.
         """
         values: list[int] = []
-        made: list[tuple[Kind, int]] = []
-        read: dict[Kind, list[int]] = {}
+        made: list[tuple[ValueKind, int]] = []
+        read: dict[ValueKind, list[int]] = {}
         for _, kind, is_new in step.pattern.reads:
             if is_new:
                 values.append(self._next())

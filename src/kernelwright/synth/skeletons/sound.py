@@ -25,7 +25,7 @@ from kernelwright.programs.draws.ranges import value_range
 from kernelwright.programs.program import Call, Input, Program, Ref
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import refusal_unrun
-from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.calls import FittingForm
 from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall, Skeletons
 
 SIZE = 16
@@ -42,7 +42,7 @@ _KEPT = 1 << 14
 class _PlainCall:
     """A call of a skeleton in its first form and choice."""
 
-    fit: Fit
+    fit: FittingForm
     slots: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     attributes: tuple[tuple[str, Any], ...]
@@ -99,7 +99,7 @@ class SoundSkeletons:
         return Program(tuple(inputs.values()), tuple(calls), calls[-1].outputs)
 
 
-def _names(index: int, call: SkeletonCall, fit: Fit) -> Iterator[str]:
+def _names(index: int, call: SkeletonCall, fit: FittingForm) -> Iterator[str]:
     """The names of the values in the form's slots."""
     for slot, read in enumerate(fit.reads):
         yield f"own{index}.{slot}" if read is None else _name(call.values[read])
@@ -110,7 +110,7 @@ def _name(value: int) -> str:
 
 
 @lru_cache(_KEPT)
-def _plain_call(fit: Fit) -> _PlainCall:
+def _plain_call(fit: FittingForm) -> _PlainCall:
     form = fit.form
     arranged = _first_arrangement(form)
     return _PlainCall(
@@ -145,7 +145,7 @@ def _sized(value: Any) -> Any:
 
 def is_constant(form: Form) -> bool:
     """Whether the form's first result is one number, whatever it reads: ones, what is never NaN."""
-    plain = _plain_call(Fit(form, (None,) * len(form.slots)))
+    plain = _plain_call(FittingForm(form, (None,) * len(form.slots)))
     names = [f"x{slot}" for slot in range(len(form.slots))]
     call = plain.made(names, [f"t{result}" for result in range(len(form.results))])
     inputs = tuple(map(Input, names, plain.slots))

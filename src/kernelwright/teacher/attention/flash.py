@@ -12,7 +12,7 @@ from kernelwright.programs.program import Program, Ref
 from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import CUTS, RULES
 from kernelwright.teacher.text.expressions import NotWritable, literal
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import (
     AxisText,
     Dim,
@@ -56,7 +56,7 @@ class Flash:
         }  # fmt: skip
         self.out, self.outputs = self.call.types[0], tuple(dict.fromkeys(program.outputs))
         self.dtype = self.out.dtype
-        self.sizes = Sizes(program)
+        self.sizes = ValueSizes(program)
         self._parts: dict[str, dict[str, str]] = {axis: {} for axis in "bmnev"}
         self.lengths = self._lengths()
         if self.dtype == "float64":

@@ -4,14 +4,14 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Call
 from kernelwright.teacher.attention.flash import Flash
 from kernelwright.teacher.attention.split import merged, split_bounds, split_buffers, split_stores
-from kernelwright.teacher.attention.tile import ONLINE, START, Tile
+from kernelwright.teacher.attention.tile import ONLINE, START, AttentionTile
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.tile.index import factor
 from kernelwright.teacher.tile.source import assemble, kernel, out_buffers
 
 
-def flash_candidate(flash: Flash, tile: Tile) -> Candidate:
+def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
     """One kernel, or one of partial results and one that merges them."""
     made, buffers = _Kernels(flash, tile).made()
     buffers += out_buffers(flash.epilogue, flash.outputs)
@@ -22,7 +22,7 @@ def flash_candidate(flash: Flash, tile: Tile) -> Candidate:
 
 
 class _Kernels:
-    def __init__(self, flash: Flash, tile: Tile) -> None:
+    def __init__(self, flash: Flash, tile: AttentionTile) -> None:
         self._flash, self._tile = flash, tile
         self._symbols = flash.symbols
         self._is_held = tile.width >= flash.lengths["e"]

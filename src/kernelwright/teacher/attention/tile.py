@@ -21,7 +21,7 @@ ONLINE = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tile:
+class AttentionTile:
     """What a program owns and how it walks."""
 
     queries: int

@@ -10,7 +10,7 @@ from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.programs.program import Program
 from kernelwright.teacher.attention.flash import Flash
 from kernelwright.teacher.attention.kernels import flash_candidate
-from kernelwright.teacher.attention.tile import Tile
+from kernelwright.teacher.attention.tile import AttentionTile
 from kernelwright.teacher.contraction.schedules import NUM_SMS, power_of_two
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.ways import Way
@@ -71,11 +71,11 @@ def ways(program: Program, precision: str) -> list[Way]:
     ]
 
 
-def _write(program: Program, tile: Tile) -> Candidate:
+def _write(program: Program, tile: AttentionTile) -> Candidate:
     return flash_candidate(Flash(program), tile)
 
 
-def _tiles(flash: Flash, precision: str) -> list[Tile]:
+def _tiles(flash: Flash, precision: str) -> list[AttentionTile]:
     """Every tile that fits, the best first; those of one precision first of it each."""
     is_half = flash.dtype != "float32"
     found = [
@@ -90,7 +90,7 @@ def _tiles(flash: Flash, precision: str) -> list[Tile]:
     return [*split, *found] if flash.lengths["m"] <= _FEW_QUERIES else [*found, *split]
 
 
-def _split(flash: Flash, tile: Tile) -> Iterator[Tile]:
+def _split(flash: Flash, tile: AttentionTile) -> Iterator[AttentionTile]:
     """The tile with keys shared by programs, where without that most of the GPU would idle; those
     that fill it first."""
     batches = prod(flash.out.shape[:-2])
@@ -101,7 +101,7 @@ def _split(flash: Flash, tile: Tile) -> Iterator[Tile]:
             yield replace(tile, splits=splits)
 
 
-def _tile(flash: Flash, sides: Sides, mode: str) -> Tile | None:
+def _tile(flash: Flash, sides: Sides, mode: str) -> AttentionTile | None:
     """Nothing where it takes too much shared memory, or idles over more than half its rows."""
     queries, keys, warps, stages = sides
     width, values = (max(16, min(power_of_two(flash.lengths[axis]), _MAX_WIDTH)) for axis in "ev")
@@ -115,7 +115,7 @@ def _tile(flash: Flash, sides: Sides, mode: str) -> Tile | None:
     spills = is_single and max(queries, 2 * keys) * values > _REGISTERS * 32 * warps
     if taken > _SHARED_BYTES or is_idle or spills:
         return None
-    return Tile(
+    return AttentionTile(
         queries=queries,
         keys=keys,
         values=values,

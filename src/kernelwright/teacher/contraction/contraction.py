@@ -8,12 +8,19 @@ K, B0 ...) that the kernel takes as an argument and the wrapper reads from a ten
 from dataclasses import dataclass
 from functools import cached_property
 
-from kernelwright.ops.operator import Kind
+from kernelwright.ops.operator import ParameterKind
 from kernelwright.ops.rules import broadcast
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.contraction.factor import Factor, factor_views
-from kernelwright.teacher.contraction.parts import Loads, Product, Schedule, dot, shared_bytes, wide
-from kernelwright.teacher.contraction.triangles import Span, span
+from kernelwright.teacher.contraction.parts import (
+    Loads,
+    Product,
+    ProductSchedule,
+    dot,
+    shared_bytes,
+    wide,
+)
+from kernelwright.teacher.contraction.triangles import SumSpan, span
 from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable, literal
 from kernelwright.teacher.tile.body import TileBody
@@ -41,11 +48,11 @@ class Contraction(Product):
         return self.program.type_of(self.lhs.value).dtype
 
     @cached_property
-    def span(self) -> Span:
+    def span(self) -> SumSpan:
         """The steps of the sum that a tile needs."""
         return span(self.program, self.call, self.index, (self.lhs, self.rhs))
 
-    def loop(self, schedule: Schedule) -> str:
+    def loop(self, schedule: ProductSchedule) -> str:
         name = "split_k" if schedule.split_k > 1 else "matmul"
         return f"{name}_triangular" if self.span.lines else name
 
@@ -86,7 +93,7 @@ class Contraction(Product):
             return False
         return True
 
-    def shared_bytes(self, schedule: Schedule) -> int:
+    def shared_bytes(self, schedule: ProductSchedule) -> int:
         """What a step's tiles take of shared memory."""
         return shared_bytes(self, schedule, *self._loads)
 
@@ -95,7 +102,7 @@ class Contraction(Product):
         lhs, rhs = self.factors("BLOCK_K")
         return (lhs.num_loads, lhs.is_plain), (rhs.num_loads, rhs.is_plain)
 
-    def accumulate(self, schedule: Schedule) -> list[str]:
+    def accumulate(self, schedule: ProductSchedule) -> list[str]:
         first = f"{self.span.begin} + " if self.span.begin != "0" else ""
         first += "tl.program_id(1) * BLOCK_K + " if schedule.split_k > 1 else ""
         step = "BLOCK_K * SPLIT_K" if schedule.split_k > 1 else "BLOCK_K"
@@ -183,7 +190,7 @@ def _check_outputs(program: Program, product: Call) -> None:
 
 def factors(call: Call) -> tuple[str, str]:
     """Names of the two factors."""
-    tensors = [call.arg(p.name) for p in call.operator.params if p.kind is Kind.TENSOR]
+    tensors = [call.arg(p.name) for p in call.operator.params if p.kind is ParameterKind.TENSOR]
     first, second = tensors[:2] if call.op == "linear" else tensors[-2:]
     return first.name, second.name
 

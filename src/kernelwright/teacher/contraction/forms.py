@@ -9,7 +9,7 @@ from kernelwright.teacher.contraction.parts import (
     ROUND_TO_TF32,
     ROUNDED,
     Product,
-    Schedule,
+    ProductSchedule,
     after,
     assembled,
     epilogue,
@@ -23,10 +23,12 @@ from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, mask, offset, parts
 from kernelwright.teacher.tile.source import finish, kernel, out_buffers
 
-_COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows")
+_COMBINE = ProductSchedule(
+    block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows"
+)
 
 
-def tiled(product: Product, schedule: Schedule) -> Candidate:
+def tiled(product: Product, schedule: ProductSchedule) -> Candidate:
     """One kernel: a program computes a tile of the product and its epilogue, or many in turn."""
     program = product.program
     body = product.body(product.view())
@@ -50,7 +52,7 @@ def tiled(product: Product, schedule: Schedule) -> Candidate:
     return _assembled(product, schedule, [made], out_buffers(body, program.outputs))
 
 
-def split_k(product: Product, schedule: Schedule) -> Candidate:
+def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
     """Two kernels: partial products over slices of K, then their sum and the epilogue."""
     view = product.view()
     place = offset(product.index, product.out, view)
@@ -81,7 +83,7 @@ def split_k(product: Product, schedule: Schedule) -> Candidate:
     return _assembled(product, schedule, [split, combine], [partial, *results])
 
 
-def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]]:
+def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[Buffer]]:
     """The kernel that adds the slices' partial sums and applies the epilogue, and its results."""
     program, view = product.program, product.view()
     place, inside = offset(product.index, product.out, view), mask(list(view), view)
@@ -110,7 +112,7 @@ def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]
 
 
 def _assembled(
-    product: Product, schedule: Schedule, kernels: list[Kernel], buffers: list[Buffer]
+    product: Product, schedule: ProductSchedule, kernels: list[Kernel], buffers: list[Buffer]
 ) -> Candidate:
     extra = ROUND_TO_TF32 if schedule.precision == ROUNDED else ""
     return assembled(product, kernels, buffers, extra=extra)

@@ -12,7 +12,7 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.source import Buffer, Kernel, kernel_name
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, View, times
 from kernelwright.teacher.tile.source import assemble, is_wide
@@ -27,7 +27,7 @@ def round_to_tf32(x):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Schedule:
+class ProductSchedule:
     block_m: int
     block_n: int
     block_k: int
@@ -90,11 +90,11 @@ class Product(ABC):
         """Dtype of the factors."""
 
     @abstractmethod
-    def loop(self, schedule: Schedule) -> str:
+    def loop(self, schedule: ProductSchedule) -> str:
         """What a plan calls the loop of `accumulate`."""
 
     @abstractmethod
-    def accumulate(self, schedule: Schedule) -> list[str]:
+    def accumulate(self, schedule: ProductSchedule) -> list[str]:
         """Lines that leave the tile of the sum, in fp32, in `acc`."""
 
     @abstractmethod
@@ -123,9 +123,9 @@ class Product(ABC):
         return DTYPE_BYTES[self.dtype]
 
     @cached_property
-    def texts(self) -> Sizes:
+    def texts(self) -> ValueSizes:
         """Sizes of all values, the product's own by its symbols."""
-        return Sizes(self.program, self.sizes)
+        return ValueSizes(self.program, self.sizes)
 
     def body(
         self,
@@ -155,7 +155,7 @@ class Product(ABC):
         }
         return view | ({"b": AxisText(self.batch_position)} if "b" in self.lengths else {})
 
-    def position(self, schedule: Schedule) -> list[str]:
+    def position(self, schedule: ProductSchedule) -> list[str]:
         """Lines that find the program's tile: offs_m, offs_n and the batch's position."""
         lines = [
             f"pid = {'tile' if schedule.programs else 'tl.program_id(0)'}",
@@ -188,7 +188,7 @@ Loads = tuple[int, bool]
 themselves."""
 
 
-def shared_bytes(product: Product, schedule: Schedule, lhs: Loads, rhs: Loads) -> int:
+def shared_bytes(product: Product, schedule: ProductSchedule, lhs: Loads, rhs: Loads) -> int:
     """What a step's tiles take of shared memory, in all stages of the pipeline."""
     tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
     # What is computed from loads goes back to shared memory for the product, in its parts.
@@ -200,7 +200,7 @@ def shared_bytes(product: Product, schedule: Schedule, lhs: Loads, rhs: Loads) -
     return elements * product.element_bytes
 
 
-def dot(product: Product, schedule: Schedule, left: str, right: str) -> str:
+def dot(product: Product, schedule: ProductSchedule, left: str, right: str) -> str:
     """Line that adds the product of two tiles to `acc`."""
     if product.dtype != "float32":
         return f"acc = tl.dot({left}, {right}, acc)"
@@ -210,7 +210,7 @@ def dot(product: Product, schedule: Schedule, left: str, right: str) -> str:
 
 def plan(
     product: Product,
-    schedule: Schedule,
+    schedule: ProductSchedule,
     loop: str,
     calls: tuple[Call, ...],
     suffix: str = "",

@@ -9,7 +9,7 @@ from kernelwright.ops.rules import dim_indices
 from kernelwright.programs.program import Call
 from kernelwright.teacher.contraction.contraction import Contraction
 from kernelwright.teacher.contraction.parts import (
-    Schedule,
+    ProductSchedule,
     after,
     assembled,
     epilogue,
@@ -29,7 +29,9 @@ _KINDS = {
 }  # fmt: skip
 """Reduction operator -> how tiles combine."""
 _NEUTRAL = {"sum": "0.0", "max": 'float("-inf")', "min": 'float("inf")'}
-_COMBINE = Schedule(block_m=32, block_n=1, block_k=1, num_warps=4, why="few bytes: rows x tiles")
+_COMBINE = ProductSchedule(
+    block_m=32, block_n=1, block_k=1, num_warps=4, why="few bytes: rows x tiles"
+)
 _COMBINE_TILES = {"BLOCK_M": 32, "num_warps": 4}
 
 
@@ -38,7 +40,7 @@ def reduces_rows(product: Contraction) -> bool:
     return any(call.op in _KINDS for call in after(product))
 
 
-def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
+def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     """Two kernels: tiles reduced over their columns, then rows combined over tiles.
 
     Raises:

@@ -4,7 +4,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.contraction.contraction import Contraction
 from kernelwright.teacher.contraction.factor import is_plain
 from kernelwright.teacher.contraction.parts import (
-    Schedule,
+    ProductSchedule,
     after,
     assembled,
     epilogue,
@@ -16,7 +16,7 @@ from kernelwright.teacher.tile.index import AxisText
 from kernelwright.teacher.tile.source import finish, kernel, out_buffers
 
 
-def rows(product: Contraction, schedule: Schedule) -> Candidate:
+def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
     """One kernel for a product with a vector: a row reduction of elementwise products.
 
     Raises:

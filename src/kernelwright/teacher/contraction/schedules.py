@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil, sqrt
 
-from kernelwright.teacher.contraction.parts import ROUNDED, Product, Schedule
+from kernelwright.teacher.contraction.parts import ROUNDED, Product, ProductSchedule
 
 NUM_SMS = 132
 BYTES_PER_S = 4.3e12
@@ -46,11 +46,11 @@ def power_of_two(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def tile_schedules(product: Product, mode: str) -> Iterator[Schedule]:
+def tile_schedules(product: Product, mode: str) -> Iterator[ProductSchedule]:
     """Tiles that make sense at the product's sizes, in one precision mode."""
     m, n = product.lengths["m"], product.lengths["n"]
     for block_m, block_n, units, warps, stages in _tiles_for(product, mode):
-        schedule = Schedule(
+        schedule = ProductSchedule(
             block_m=block_m,
             block_n=block_n,
             block_k=units * 64 // product.element_bytes,
@@ -81,7 +81,7 @@ def _reason(block_m: int, block_n: int) -> str:
     return "medium tiles: more programs than large ones where the output is small"
 
 
-def sliced(product: Product, schedule: Schedule) -> Iterator[Schedule]:
+def sliced(product: Product, schedule: ProductSchedule) -> Iterator[ProductSchedule]:
     """The schedule with K in slices, where its tiles alone leave most of the GPU idle."""
     tiles = _num_tiles(product, schedule)
     for slices in (2, 4, 8, 16):
@@ -91,7 +91,7 @@ def sliced(product: Product, schedule: Schedule) -> Iterator[Schedule]:
             yield replace(schedule, split_k=slices, group_m=1, why=why)
 
 
-def persistent(product: Product, schedule: Schedule) -> Iterator[Schedule]:
+def persistent(product: Product, schedule: ProductSchedule) -> Iterator[ProductSchedule]:
     """The schedule with as many programs as run at once, where its tiles make more than two waves
     of those."""
     programs = NUM_SMS * max(1, 8 // schedule.num_warps)
@@ -101,7 +101,9 @@ def persistent(product: Product, schedule: Schedule) -> Iterator[Schedule]:
         yield replace(schedule, programs=programs, why=f"{schedule.why}; {why}")
 
 
-def fitted(schedule: Schedule, shared_bytes: Callable[[Schedule], int]) -> Iterator[Schedule]:
+def fitted(
+    schedule: ProductSchedule, shared_bytes: Callable[[ProductSchedule], int]
+) -> Iterator[ProductSchedule]:
     """The schedule with as many stages as fit in shared memory; nothing where loads could not stay
     ahead of the product."""
     for stages in range(schedule.num_stages, 1, -1):
@@ -111,13 +113,13 @@ def fitted(schedule: Schedule, shared_bytes: Callable[[Schedule], int]) -> Itera
             return
 
 
-def _num_tiles(product: Product, schedule: Schedule) -> int:
+def _num_tiles(product: Product, schedule: ProductSchedule) -> int:
     m, n = product.lengths["m"], product.lengths["n"]
     batches = product.lengths.get("b", 1)
     return batches * ceil(m / schedule.block_m) * ceil(n / schedule.block_n)
 
 
-def estimate_s(product: Product, schedule: Schedule, memory_s: float) -> float:
+def estimate_s(product: Product, schedule: ProductSchedule, memory_s: float) -> float:
     """Coarse time of a tiled kernel: the slower of memory and waves of tiles. Only for ranking."""
     m, n, k = (product.lengths[axis] for axis in ("m", "n", "k"))
     memory_s *= 1.25  # tiles wait for their pipeline to fill

@@ -24,7 +24,7 @@ from kernelwright.teacher.tile.views import (
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SumSpan:
     """The part of the summed axis "k" that a tile needs, as lines before the loop."""
 
     lines: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Span:
         return self.end if self.begin == "0" else f"{self.end} - {self.begin}"
 
 
-def span(program: Program, call: Call, index: Index, factors: tuple[Side, Side]) -> Span:
+def span(program: Program, call: Call, index: Index, factors: tuple[Side, Side]) -> SumSpan:
     """What a product at `index` over "m" and "n" needs of the sum over "k"."""
     begins, ends, skips = [], ["K"], []
     for side in factors:
@@ -57,10 +57,10 @@ def span(program: Program, call: Call, index: Index, factors: tuple[Side, Side])
         where = " | ".join(f"({skip})" for skip in skips) if len(skips) > 1 else skips[0]
         lines.append(f"end = tl.where({where}, 0, {known})")
     if not lines:
-        return Span()
+        return SumSpan()
     comment = "# Blocks outside the triangles are zero: the sum leaves them out."
     is_cut = len(ends) > 1 or bool(skips)
-    return Span((comment, *lines), "begin" if begins else "0", "end" if is_cut else "K")
+    return SumSpan((comment, *lines), "begin" if begins else "0", "end" if is_cut else "K")
 
 
 def _behind(program: Program, side: Side) -> Iterator[tuple[Call, Index]]:

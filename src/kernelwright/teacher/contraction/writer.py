@@ -13,7 +13,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.contraction import CONTRACTIONS, Contraction, find
 from kernelwright.teacher.contraction.forms import split_k, tiled
-from kernelwright.teacher.contraction.parts import Schedule
+from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.contraction.row_reduce import reduces_rows, row_reduce
 from kernelwright.teacher.contraction.rows import rows
 from kernelwright.teacher.contraction.schedules import (
@@ -29,8 +29,8 @@ from kernelwright.teacher.contraction.schedules import (
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.ways import Way
 
-Form = Callable[[Contraction, Schedule], Candidate]
-Item = tuple[Form, Schedule]
+Form = Callable[[Contraction, ProductSchedule], Candidate]
+Item = tuple[Form, ProductSchedule]
 
 _PRECISIONS = {
     "strict": ("tf32x3", "ieee"),
@@ -57,7 +57,7 @@ def classify(program: Program) -> bool:
     return any(_is_written(form, product, schedule) for form, schedule in first.items())
 
 
-def _is_written(form: Form, product: Contraction, schedule: Schedule) -> bool:
+def _is_written(form: Form, product: Contraction, schedule: ProductSchedule) -> bool:
     try:
         form(product, schedule)
     except NotWritable:
@@ -82,7 +82,7 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
         for block, block_k, warps in _ROW_TILES:
             if block <= 2 * max(m, n):
                 why = "a factor is a vector: read the matrix once, no tensor cores"
-                yield rows, Schedule(
+                yield rows, ProductSchedule(
                     block_m=block, block_n=1, block_k=block_k, num_warps=warps, num_stages=1,
                     why=why,
                 )  # fmt: skip
@@ -101,7 +101,7 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
             yield from ((split_k, sliced) for sliced in sliced(product, schedule))
 
 
-def _estimate_s(product: Contraction, form: Form, schedule: Schedule) -> float:
+def _estimate_s(product: Contraction, form: Form, schedule: ProductSchedule) -> float:
     """Coarse time of a candidate. Only for ranking."""
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     k, batches = product.lengths["k"], product.lengths.get("b", 1)

@@ -15,7 +15,7 @@ from kernelwright.programs.fragments.fragment import RESHAPING
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     AxisText,
@@ -45,7 +45,7 @@ class PullBody(TileBody):
         self,
         program: Program,
         view: View,
-        sizes: Sizes,
+        sizes: ValueSizes,
         rules: "Rules",
         *,
         is_wide: bool,

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import CUTS, RULES
-from kernelwright.teacher.nodes.graph import Stage, Tensor
-from kernelwright.teacher.text.scope import Group, Scope
-from kernelwright.teacher.text.space import Space, axis_texts
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.nodes.graph import KernelStage, Tensor
+from kernelwright.teacher.text.scope import IndexGroup, IndexScope
+from kernelwright.teacher.text.space import StageSpace, axis_texts
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import AxisText, Index, Term, axes_of, times
 from kernelwright.teacher.tile.views import is_elementwise, is_view
 
@@ -50,7 +50,7 @@ def _is_of_one(call: Call) -> bool:
     return (is_view(call) or is_elementwise(call)) and len(list(call.refs())) == 1
 
 
-class _Body(PullBody):
+class _PulledBody(PullBody):
     """A body over index variables of which some are single positions, not rows of a tile."""
 
     def guarded(self, index: Index, condition: str) -> Index:
@@ -62,10 +62,10 @@ class _Body(PullBody):
 class Pulls:
     """The pulled values of one kernel."""
 
-    def __init__(self, space: Space, scope: Scope, *, is_wide: bool) -> None:
+    def __init__(self, space: StageSpace, scope: IndexScope, *, is_wide: bool) -> None:
         self._space, self._scope, self._is_wide = space, scope, is_wide
         self._program = space.stage.graph.program
-        self._sizes = Sizes(self._program)
+        self._sizes = ValueSizes(self._program)
 
     def lines(self, tensor: Tensor) -> tuple[list[str], list[str]]:
         """Lines that leave the value's tile in its node's variable, and the inputs they load.
@@ -78,7 +78,7 @@ class Pulls:
             terms |= self._terms(group)
         resolve = self._space.stage.graph.axes.resolve
         index = tuple(tuple(terms[axis] for axis in resolve(dim)) for dim in tensor.dims)
-        body = _Body(
+        body = _PulledBody(
             self._program,
             {group.var: self._axis(group) for group in self._scope.groups},
             self._sizes,
@@ -94,11 +94,11 @@ class Pulls:
         words = " ".join(made)
         return made, [given.name for given in tensor.reads if f"{given.name}_ptr" in words]
 
-    def _axis(self, group: Group) -> AxisText:
+    def _axis(self, group: IndexGroup) -> AxisText:
         bound = self._scope.count(group) if group.is_masked else ""
         return AxisText(group.var, bound=bound)
 
-    def _terms(self, group: Group) -> dict[int, Term]:
+    def _terms(self, group: IndexGroup) -> dict[int, Term]:
         """The graph's axes that an index variable walks -> where on it."""
         graph, texts = self._space.stage.graph, axis_texts(self._space.stage)
         axes = [one for axis in group.axes for one in self._space.members[axis.name]]
@@ -112,7 +112,7 @@ class Pulls:
         }
 
 
-def _axis_names(stage: Stage) -> dict[int, str]:
+def _axis_names(stage: KernelStage) -> dict[int, str]:
     """Every axis after the first dimension that it is, or is a part of."""
     names: dict[int, str] = {}
     for tensor in (*stage.inputs, *stage.outputs):

@@ -19,7 +19,7 @@ from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import (
     AxisText,
     Dim,
@@ -39,7 +39,7 @@ _MAX_COLUMNS = (1024, 256, 64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tile:
+class MovedTile:
     """What one program makes."""
 
     elements: int
@@ -50,7 +50,7 @@ class Tile:
 def classify(program: Program) -> bool:
     """Whether `write` has a form for the program."""
     try:
-        _write(program, Tile(elements=256, num_warps=4, max_columns=256))
+        _write(program, MovedTile(elements=256, num_warps=4, max_columns=256))
     except NotWritable:
         return False
     return True
@@ -59,14 +59,14 @@ def classify(program: Program) -> bool:
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     """Every way to write the program, best first."""
     tiles = [
-        Tile(elements=elements, num_warps=warps, max_columns=columns)
+        MovedTile(elements=elements, num_warps=warps, max_columns=columns)
         for columns in _MAX_COLUMNS
         for elements, warps in _ELEMENTS
     ]
     return [Way(tile.max_columns, partial(_write, program, tile)) for tile in tiles]
 
 
-def _write(program: Program, tile: Tile) -> Candidate:
+def _write(program: Program, tile: MovedTile) -> Candidate:
     """One kernel for all outputs of a shape.
 
     Raises:
@@ -74,11 +74,11 @@ def _write(program: Program, tile: Tile) -> Candidate:
     """
     if not any(call.op in RULES or is_view(call) for call in program.calls):
         raise NotWritable("nothing moves")
-    sizes = Sizes(program)
+    sizes = ValueSizes(program)
     kernels: list[Kernel] = []
     buffers: list[Buffer] = []
     for made, names in _groups(program, sizes):
-        part = _Part.best(program, sizes, made, names)
+        part = _MovedPart.best(program, sizes, made, names)
         sizes = part.sizes
         kernels.append(part.kernel(tile))
         buffers += part.buffers
@@ -87,7 +87,7 @@ def _write(program: Program, tile: Tile) -> Candidate:
     return assemble(program, sizes.needed(named), buffers, kernels, is_wide(program))
 
 
-def _groups(program: Program, sizes: Sizes) -> Iterator[tuple[TensorType, list[str]]]:
+def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, list[str]]]:
     """Outputs of the same shape, whatever the inputs' are, and layout."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name in dict.fromkeys(program.outputs):
@@ -97,13 +97,13 @@ def _groups(program: Program, sizes: Sizes) -> Iterator[tuple[TensorType, list[s
         yield program.type_of(names[0]), names
 
 
-class _Part:
+class _MovedPart:
     """The kernel of some outputs of one shape, and their buffers."""
 
     def __init__(
         self,
         program: Program,
-        sizes: Sizes,
+        sizes: ValueSizes,
         made: TensorType,
         names: Sequence[str],
         columns: int,
@@ -122,7 +122,9 @@ class _Part:
         self.buffers = out_buffers(self.body, tuple(names))
 
     @classmethod
-    def best(cls, program: Program, sizes: Sizes, made: TensorType, names: Sequence[str]) -> Self:
+    def best(
+        cls, program: Program, sizes: ValueSizes, made: TensorType, names: Sequence[str]
+    ) -> Self:
         """With as many dimensions in a row of the tile as need no division there."""
         rank = sum(size > 1 for size in made.shape)
         for columns in range(rank, 1, -1):
@@ -131,7 +133,7 @@ class _Part:
                 return part
         return cls(program, sizes.fork(), made, names, min(1, rank))
 
-    def kernel(self, tile: Tile) -> Kernel:
+    def kernel(self, tile: MovedTile) -> Kernel:
         """The kernel in tiles of this many elements."""
         blocks = self._blocks(tile)
         plan = KernelPlan(
@@ -148,7 +150,7 @@ class _Part:
         )
         return kernel(plan, lines, f"({grid or '1'},)", self.sizes.symbols)
 
-    def _blocks(self, tile: Tile) -> dict[str, int]:
+    def _blocks(self, tile: MovedTile) -> dict[str, int]:
         """The tile's sides: long rows, as many as fit."""
         if "n" not in self._lengths:
             return {}
@@ -175,7 +177,7 @@ class _Part:
 
 
 def _tile(
-    sizes: Sizes, made: TensorType, name: str, columns: int
+    sizes: ValueSizes, made: TensorType, name: str, columns: int
 ) -> tuple[Index, View, dict[str, int]]:
     """Index of the outputs, the kernel's axes and their lengths."""
     shape, texts = made.shape, sizes.of(name)

@@ -2,22 +2,22 @@
 
 from collections.abc import Callable
 
-from kernelwright.ops.operator import Kind
+from kernelwright.ops.operator import ParameterKind
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.build import map_refs
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.movement.rules import CONSTANTS, MOVES, filled
-from kernelwright.teacher.nodes.graph import Graph, Value
+from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue
 from kernelwright.teacher.text.expressions import NotWritable, expression, is_pointwise
 from kernelwright.teacher.tile.views import is_view, source
 
-Rule = Callable[[Graph, Call], None]
+Rule = Callable[[NodeGraph, Call], None]
 
 _SELECTORS = {"condition", "mask"}
 """Parameters that choose rather than compute: never widened."""
 
 
-def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
+def decompose(program: Program, rules: dict[str, Rule]) -> NodeGraph:
     """The program as primitive nodes.
 
     Args:
@@ -26,7 +26,7 @@ def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
     Raises:
         NotWritable: an operator without a rule, or values that share no axes.
     """
-    graph = Graph(program)
+    graph = NodeGraph(program)
     for call in program.calls:
         before = set(graph.nodes)
         if is_pointwise(call.op):
@@ -77,7 +77,7 @@ def positions_apart(program: Program) -> Program:
     return Program(program.inputs, tuple(calls), program.outputs)
 
 
-def operand(graph: Graph, call: Call, parameter: str = "input") -> Value:
+def operand(graph: NodeGraph, call: Call, parameter: str = "input") -> NodeValue:
     """The value a tensor parameter of a call names."""
     ref = call.arg(parameter)
     if not isinstance(ref, Ref):
@@ -85,22 +85,22 @@ def operand(graph: Graph, call: Call, parameter: str = "input") -> Value:
     return graph.values[ref.name]
 
 
-def _constant(graph: Graph, call: Call) -> None:
+def _constant(graph: NodeGraph, call: Call) -> None:
     """A number in place of each element: no axis, until the value meets others."""
     [name], [made] = call.outputs, call.types
     like = next(call.refs(), None)
     dims = graph.values[like].dims if like else tuple(map(graph.axes.new, made.shape))
     graph.map(name, call.op, filled(call), [], made.dtype)
-    graph.values[name] = Value(name, dims, made)
+    graph.values[name] = NodeValue(name, dims, made)
 
 
-def pointwise(graph: Graph, call: Call) -> None:
+def pointwise(graph: NodeGraph, call: Call) -> None:
     """A pointwise operator: broadcast the operands, one node."""
     texts: dict[str, str] = {}
-    values: list[Value] = []
+    values: list[NodeValue] = []
     makes_float = is_float(call.types[0].dtype)
     for param in call.operator.params:
-        if param.kind is Kind.ATTRIBUTE or not isinstance(call.arg(param.name), Ref):
+        if param.kind is ParameterKind.ATTRIBUTE or not isinstance(call.arg(param.name), Ref):
             continue
         value = operand(graph, call, param.name)
         values.append(value)
@@ -110,4 +110,4 @@ def pointwise(graph: Graph, call: Call) -> None:
     [name], [made] = call.outputs, call.types
     text = expression(call, texts, graph.rounded)
     graph.map(name, call.op, text, [value.node for value in values], made.dtype)
-    graph.values[name] = Value(name, dims, made)
+    graph.values[name] = NodeValue(name, dims, made)

@@ -28,7 +28,7 @@ def count(axes: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ReductionPair:
     """Two reductions of one value that a loop can run together."""
 
     kind: str
@@ -51,7 +51,7 @@ class Node:
     dtype: str
     reduce: str = ""
     """"sum", "mean", "max", "min", "prod", "argmax" or "argmin" of the one argument."""
-    pair: Pair | None = None
+    pair: ReductionPair | None = None
     axes: frozenset[int] = frozenset()
     """Axes the value varies over; set when the graph is finished."""
 
@@ -90,7 +90,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class NodeValue:
     """A program's value: a node seen with a shape."""
 
     node: str
@@ -102,7 +102,7 @@ class Value:
         return is_float(self.type.dtype)
 
 
-class Graph:
+class NodeGraph:
     """Nodes under construction."""
 
     def __init__(self, program: Program) -> None:
@@ -111,7 +111,7 @@ class Graph:
         """Quotients and roots that have to be the nearest floats."""
         self.axes = AxisTable()
         self.nodes: dict[str, Node] = {}
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, NodeValue] = {}
         self.reduced: list[tuple[int, ...]] = []
         """Axes of each reduction so far, as they were then."""
         self.reduced_by: dict[str, tuple[int, ...]] = {}
@@ -126,7 +126,7 @@ class Graph:
                 raise NotWritable("float64 is left to PyTorch")
             dims = tuple(self.axes.new(size) for size in given.type.shape)
             self.nodes[given.name] = Node(given.name, "", "", (), given.type.dtype)
-            self.values[given.name] = Value(given.name, dims, given.type)
+            self.values[given.name] = NodeValue(given.name, dims, given.type)
 
     def pull(self, call: Call) -> None:
         """Read what moves elements as if it were in memory.
@@ -139,7 +139,7 @@ class Graph:
         for name, made in zip(call.outputs, call.types, strict=True):
             dims = tuple(self.axes.new(size) for size in made.shape)
             self.nodes[name] = Node(name, "", "", (), made.dtype)
-            self.values[name] = Value(name, dims, made)
+            self.values[name] = NodeValue(name, dims, made)
             self.pulled.append(name)
 
     def _is_reduced(self, name: str) -> bool:
@@ -166,7 +166,7 @@ class Graph:
         of: str,
         axes: Sequence[int],
         dtype: str = "float32",
-        pair: Pair | None = None,
+        pair: ReductionPair | None = None,
     ) -> str:
         """Add a reduction of a node over axes, or where there are none an assignment; its name."""
         if not axes:
@@ -198,7 +198,7 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class KernelStage:
     """What one kernel, or one group of kernels over the same domain, computes."""
 
     nodes: dict[str, Node]
@@ -207,7 +207,7 @@ class Stage:
     outputs: tuple[Tensor, ...]
     reduced: frozenset[int]
     """Axes that all its reductions run over; none in a pointwise stage."""
-    graph: Graph
+    graph: NodeGraph
 
     def is_loaded(self, node: str) -> bool:
         """Whether the value is loaded as it is."""
@@ -218,7 +218,7 @@ class Stage:
         return bool(self.nodes[node].axes & self.reduced)
 
 
-def is_huge(stage: Stage) -> bool:
+def is_huge(stage: KernelStage) -> bool:
     """Whether offsets need 64 bits at the program's own shapes."""
     types = [tensor.type for tensor in (*stage.inputs, *stage.outputs)]
     types += [given.type for tensor in stage.inputs for given in tensor.reads]

@@ -6,22 +6,22 @@ from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import COUNT, POSITION, Graph, Value, count
+from kernelwright.teacher.nodes.graph import COUNT, POSITION, NodeGraph, NodeValue, count
 from kernelwright.teacher.nodes.reductions import exponentials, over, without
 from kernelwright.teacher.text.expressions import NotWritable, literal
 
 
-def _node(graph: Graph, call: Call, part: str, text: str, args: Sequence[str]) -> str:
+def _node(graph: NodeGraph, call: Call, part: str, text: str, args: Sequence[str]) -> str:
     """A map of the call's, named after its result."""
     return graph.map(f"{call.outputs[0]}_{part}", call.op, text, args, "float32")
 
 
-def _reduce(graph: Graph, call: Call, part: str, of: str, axes: Sequence[int]) -> str:
+def _reduce(graph: NodeGraph, call: Call, part: str, of: str, axes: Sequence[int]) -> str:
     return graph.reduce(f"{call.outputs[0]}_{part}", call.op, "sum", of, axes)
 
 
 def _finish(
-    graph: Graph, call: Call, loss: str, dims: Dims, weight: str = "", how: str = ""
+    graph: NodeGraph, call: Call, loss: str, dims: Dims, weight: str = "", how: str = ""
 ) -> None:
     """The call's result from the loss of each element: none, sum, mean, weighted mean."""
     [name], [made] = call.outputs, call.types
@@ -29,7 +29,7 @@ def _finish(
     how = how or call.arg("reduction")
     if how == "none" or not axes:
         graph.map(name, call.op, loss, [loss], made.dtype)
-        graph.values[name] = Value(name, dims if how == "none" else (), made)
+        graph.values[name] = NodeValue(name, dims if how == "none" else (), made)
         return
     total = _reduce(graph, call, "total", loss, axes)
     text, args = total, [total]
@@ -39,10 +39,10 @@ def _finish(
     elif how == "mean":
         text = f"{total} / {COUNT}"
     graph.map(name, call.op, text, args, made.dtype)
-    graph.values[name] = Value(name, (), made)
+    graph.values[name] = NodeValue(name, (), made)
 
 
-def _operands(graph: Graph, call: Call, *names: str) -> tuple[dict[str, str], Dims]:
+def _operands(graph: NodeGraph, call: Call, *names: str) -> tuple[dict[str, str], Dims]:
     """Nodes of the tensors that are given, and the dimensions they broadcast to."""
     values = {n: operand(graph, call, n) for n in names if isinstance(call.arg(n), Ref)}
     dims = graph.axes.broadcast([value.dims for value in values.values()])
@@ -97,7 +97,7 @@ def _template(call: Call) -> str:
     return _ELEMENTS[call.op]
 
 
-def _elementwise(graph: Graph, call: Call) -> None:
+def _elementwise(graph: NodeGraph, call: Call) -> None:
     params = call.operator.params
     names = [p.name for p in params if isinstance(call.arg(p.name), Ref)]
     nodes, dims = _operands(graph, call, *names)
@@ -113,7 +113,7 @@ def _elementwise(graph: Graph, call: Call) -> None:
     _finish(graph, call, loss, dims)
 
 
-def _batch_mean(graph: Graph, call: Call, loss: str, dims: Dims) -> None:
+def _batch_mean(graph: NodeGraph, call: Call, loss: str, dims: Dims) -> None:
     """Sum divided by the size of the first dimension: sums of samples, then their mean."""
     rows = over(operand(graph, call), [0])
     rest = tuple(axis for dim in dims[1:] for axis in dim)
@@ -121,13 +121,13 @@ def _batch_mean(graph: Graph, call: Call, loss: str, dims: Dims) -> None:
     total = _reduce(graph, call, "total", each, rows)
     [name], [made] = call.outputs, call.types
     graph.map(name, call.op, f"{total} / {count(rows)}", [total], made.dtype)
-    graph.values[name] = Value(name, (), made)
+    graph.values[name] = NodeValue(name, (), made)
 
 
 # Classes
 
 
-def _classes(graph: Graph, call: Call) -> tuple[Value, Value, Dims]:
+def _classes(graph: NodeGraph, call: Call) -> tuple[NodeValue, NodeValue, Dims]:
     """(scores (N, C, *rest), target, dimensions of a sample's loss), classes matched."""
     scores, target = operand(graph, call), operand(graph, call, "target")
     if scores.type.rank < 2:
@@ -146,7 +146,7 @@ def _classes(graph: Graph, call: Call) -> tuple[Value, Value, Dims]:
 
 
 def _chosen(
-    graph: Graph, call: Call, part: str, of: str, target: Value, axes: Sequence[int]
+    graph: NodeGraph, call: Call, part: str, of: str, target: NodeValue, axes: Sequence[int]
 ) -> str:
     """The element of `of` at the target's class, by a masked sum."""
     text = f"tl.where({POSITION} == {target.node}, {of}, 0.0)"
@@ -154,7 +154,7 @@ def _chosen(
     return _reduce(graph, call, part, masked, axes)
 
 
-def _share(graph: Graph, call: Call, target: Value, axes: Sequence[int]) -> str:
+def _share(graph: NodeGraph, call: Call, target: NodeValue, axes: Sequence[int]) -> str:
     """What a sample counts: its class's weight, or 1; 0 where it is ignored."""
     text, args = f"({target.node} != {call.arg('ignore_index')})", [target.node]
     if isinstance(call.arg("weight"), Ref):
@@ -164,7 +164,7 @@ def _share(graph: Graph, call: Call, target: Value, axes: Sequence[int]) -> str:
     return _node(graph, call, "share", f"{text}.to(tl.float32)", args)
 
 
-def _nll(graph: Graph, call: Call) -> None:
+def _nll(graph: NodeGraph, call: Call) -> None:
     scores, target, dims = _classes(graph, call)
     axes = over(scores, [1])
     picked = _chosen(graph, call, "picked", scores.node, target, axes)
@@ -173,7 +173,7 @@ def _nll(graph: Graph, call: Call) -> None:
     _finish(graph, call, loss, dims, share)
 
 
-def _cross_entropy(graph: Graph, call: Call) -> None:
+def _cross_entropy(graph: NodeGraph, call: Call) -> None:
     scores, target, dims = _classes(graph, call)
     axes, smoothing = over(scores, [1]), call.arg("label_smoothing")
     top, _, total = exponentials(graph, call.op, call.outputs[0], scores.node, axes)
@@ -198,7 +198,7 @@ def _cross_entropy(graph: Graph, call: Call) -> None:
     _finish(graph, call, loss, dims, share)
 
 
-def _smoothed(graph: Graph, call: Call, loss: str, surprise: str, axes: Sequence[int]) -> str:
+def _smoothed(graph: NodeGraph, call: Call, loss: str, surprise: str, axes: Sequence[int]) -> str:
     """A sample's loss with a part of its target spread evenly over all classes."""
     smoothing = call.arg("label_smoothing")
     if not smoothing:
@@ -212,7 +212,7 @@ def _smoothed(graph: Graph, call: Call, loss: str, surprise: str, axes: Sequence
 
 
 def _distance(
-    graph: Graph, call: Call, part: str, first: str, second: str, axes: Sequence[int]
+    graph: NodeGraph, call: Call, part: str, first: str, second: str, axes: Sequence[int]
 ) -> str:
     """Norm of first - second + eps."""
     power, eps = call.arg("p"), literal(call.arg("eps"))
@@ -228,7 +228,7 @@ def _distance(
     raise NotWritable(f"distance of order {power}")
 
 
-def _triplet(graph: Graph, call: Call) -> None:
+def _triplet(graph: NodeGraph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "anchor", "positive", "negative")
     anchor, positive, negative = nodes.values()
     axes = dims[-1]
@@ -241,7 +241,7 @@ def _triplet(graph: Graph, call: Call) -> None:
     _finish(graph, call, _node(graph, call, "loss", text, [near, far]), dims[:-1])
 
 
-def _pairwise_distance(graph: Graph, call: Call) -> None:
+def _pairwise_distance(graph: NodeGraph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "x1", "x2")
     found = _distance(graph, call, "distance", nodes["x1"], nodes["x2"], dims[-1])
     kept = (*dims[:-1], ()) if call.arg("keepdim") else dims[:-1]
@@ -249,7 +249,7 @@ def _pairwise_distance(graph: Graph, call: Call) -> None:
 
 
 def _products(
-    graph: Graph, call: Call, first: str, second: str, axes: Sequence[int]
+    graph: NodeGraph, call: Call, first: str, second: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
     """(first . second, first . first, second . second)."""
     pairs = {"dot": (first, second), "own": (first, first), "others": (second, second)}
@@ -261,7 +261,7 @@ def _products(
     return dot, own, others
 
 
-def _cosine_similarity(graph: Graph, call: Call) -> None:
+def _cosine_similarity(graph: NodeGraph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "x1", "x2")
     at, eps = dim_index(call.arg("dim"), len(dims)), literal(call.arg("eps"))
     dot, own, others = _products(graph, call, nodes["x1"], nodes["x2"], dims[at])
@@ -270,7 +270,7 @@ def _cosine_similarity(graph: Graph, call: Call) -> None:
     _finish(graph, call, cosine, (*dims[:at], *dims[at + 1 :]), how="none")
 
 
-def _cosine_embedding(graph: Graph, call: Call) -> None:
+def _cosine_embedding(graph: NodeGraph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "input1", "input2")
     target = operand(graph, call, "target")
     dot, own, others = _products(graph, call, nodes["input1"], nodes["input2"], dims[-1])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import Graph, Value, count
+from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue, count
 from kernelwright.teacher.nodes.reductions import moments, over
 from kernelwright.teacher.text.expressions import literal
 
@@ -12,11 +12,11 @@ _EPSILON = 1.1920928955078125e-07
 """What rms_norm adds where no eps is given: that of float32, in which 16-bit types are computed."""
 
 
-def _given(graph: Graph, call: Call, parameter: str) -> Value | None:
+def _given(graph: NodeGraph, call: Call, parameter: str) -> NodeValue | None:
     return operand(graph, call, parameter) if isinstance(call.arg(parameter), Ref) else None
 
 
-def _aligned(graph: Graph, call: Call, value: Value, dims: Sequence[int]) -> dict[str, str]:
+def _aligned(graph: NodeGraph, call: Call, value: NodeValue, dims: Sequence[int]) -> dict[str, str]:
     """Nodes of the parameters that are given, their dimensions united with `dims` of `value`."""
     names = {param.name for param in call.operator.params}
     nodes = {}
@@ -30,7 +30,12 @@ def _aligned(graph: Graph, call: Call, value: Value, dims: Sequence[int]) -> dic
 
 
 def _scaled(
-    graph: Graph, call: Call, value: Value, centered: str, inverse: str, given: dict[str, str]
+    graph: NodeGraph,
+    call: Call,
+    value: NodeValue,
+    centered: str,
+    inverse: str,
+    given: dict[str, str],
 ) -> None:
     """The call's first output: centered * inverse deviation, then weight and bias."""
     text, args = f"{centered} * {inverse}", [centered, inverse]
@@ -40,17 +45,17 @@ def _scaled(
         text, args = f"{text} + {given['bias']}", [*args, given["bias"]]
     name, made = call.outputs[0], call.types[0]
     graph.map(name, call.op, text, args, made.dtype)
-    graph.values[name] = Value(name, value.dims, made)
+    graph.values[name] = NodeValue(name, value.dims, made)
 
 
-def _inverse(graph: Graph, call: Call, variance: str, args: Sequence[str]) -> str:
+def _inverse(graph: NodeGraph, call: Call, variance: str, args: Sequence[str]) -> str:
     """1 / deviation as a node."""
     text = f"tl.rsqrt({variance} + {literal(call.arg('eps'))})"
     return graph.map(f"{call.outputs[0]}_rstd", call.op, text, args, "float32")
 
 
 def _own_statistics(
-    graph: Graph, call: Call, value: Value, axes: Sequence[int], given: dict[str, str]
+    graph: NodeGraph, call: Call, value: NodeValue, axes: Sequence[int], given: dict[str, str]
 ) -> tuple[str, str, str]:
     """Normalize by mean and variance over some axes: (mean, inverse deviation, squares)."""
     mean, centered, squares = moments(graph, call.op, call.outputs[0], value.node, axes)
@@ -59,21 +64,21 @@ def _own_statistics(
     return mean, inverse, squares
 
 
-def _trailing(call: Call, value: Value) -> range:
+def _trailing(call: Call, value: NodeValue) -> range:
     """Dimensions that `normalized_shape` names."""
     shape = call.arg("normalized_shape")
     length = len(shape) if isinstance(shape, tuple) else 1
     return range(value.type.rank - length, value.type.rank)
 
 
-def _layer_norm(graph: Graph, call: Call) -> None:
+def _layer_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     dims = _trailing(call, value)
     given = _aligned(graph, call, value, dims)
     _own_statistics(graph, call, value, over(value, dims), given)
 
 
-def _rms_norm(graph: Graph, call: Call) -> None:
+def _rms_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     dims = _trailing(call, value)
     given = _aligned(graph, call, value, dims)
@@ -87,7 +92,7 @@ def _rms_norm(graph: Graph, call: Call) -> None:
     _scaled(graph, call, value, node, inverse, given)
 
 
-def _group_norm(graph: Graph, call: Call) -> None:
+def _group_norm(graph: NodeGraph, call: Call) -> None:
     value, groups = operand(graph, call), call.arg("num_groups")
     outer, inner = graph.axes.new(groups), graph.axes.new(value.type.shape[1] // groups)
     graph.axes.unite(value.dims[1], (*outer, *inner))
@@ -97,7 +102,7 @@ def _group_norm(graph: Graph, call: Call) -> None:
     _own_statistics(graph, call, value, axes, given)
 
 
-def _running(graph: Graph, call: Call, value: Value, given: dict[str, str]) -> None:
+def _running(graph: NodeGraph, call: Call, value: NodeValue, given: dict[str, str]) -> None:
     """Inference: the statistics are inputs."""
     name, mean, variance = call.outputs[0], given["running_mean"], given["running_var"]
     text = f"{value.node} - {mean}"
@@ -106,7 +111,7 @@ def _running(graph: Graph, call: Call, value: Value, given: dict[str, str]) -> N
     _scaled(graph, call, value, centered, inverse, given)
 
 
-def _instance_norm(graph: Graph, call: Call) -> None:
+def _instance_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     given = _aligned(graph, call, value, [1])
     if not call.arg("use_input_stats"):
@@ -116,7 +121,7 @@ def _instance_norm(graph: Graph, call: Call) -> None:
     _own_statistics(graph, call, value, axes, given)
 
 
-def _batch_norm(graph: Graph, call: Call) -> None:
+def _batch_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     given = _aligned(graph, call, value, [1])
     if not call.arg("training"):
@@ -126,7 +131,7 @@ def _batch_norm(graph: Graph, call: Call) -> None:
     _own_statistics(graph, call, value, axes, given)
 
 
-def _batch_norm_train(graph: Graph, call: Call) -> None:
+def _batch_norm_train(graph: NodeGraph, call: Call) -> None:
     """Normalized, mean, 1 / deviation, and the running statistics moved towards this batch."""
     value = operand(graph, call)
     given = _aligned(graph, call, value, [1])
@@ -146,7 +151,7 @@ def _batch_norm_train(graph: Graph, call: Call) -> None:
         if old:
             text = moved.format(old, new, m=literal(momentum))
             node = graph.map(output, call.op, text, [old, new], made.dtype)
-        graph.values[output] = Value(node, (value.dims[1],), made)
+        graph.values[output] = NodeValue(node, (value.dims[1],), made)
 
 
 NORMS: dict[str, Rule] = {

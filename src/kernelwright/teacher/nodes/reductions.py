@@ -6,25 +6,25 @@ from kernelwright.ops.rules import dim_indices, is_float
 from kernelwright.programs.program import Call
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import Graph, Pair, Value, count
+from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue, ReductionPair, count
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable, literal
 from kernelwright.teacher.window.slide import POOLS
 
 
-def over(value: Value, dims: Sequence[int]) -> tuple[int, ...]:
+def over(value: NodeValue, dims: Sequence[int]) -> tuple[int, ...]:
     """Axes of some dimensions of a value; none where all are of size 1."""
     return tuple(axis for i in dims for axis in value.dims[i])
 
 
-def without(value: Value, dims: Sequence[int], keepdim: bool) -> Dims:
+def without(value: NodeValue, dims: Sequence[int], keepdim: bool) -> Dims:
     """Dimensions of a value after a reduction over some."""
     if keepdim:
         return tuple(() if i in dims else dim for i, dim in enumerate(value.dims))
     return tuple(dim for i, dim in enumerate(value.dims) if i not in dims)
 
 
-def widened(graph: Graph, value: Value, op: str) -> str:
+def widened(graph: NodeGraph, value: NodeValue, op: str) -> str:
     """The value's node, as a node of its own in fp32 where it holds integers."""
     if value.is_float:
         return value.node
@@ -33,27 +33,27 @@ def widened(graph: Graph, value: Value, op: str) -> str:
 
 
 def moments(
-    graph: Graph, op: str, stem: str, value: str, axes: Sequence[int]
+    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
     """(mean, value - mean, sum of squared deviations) as nodes."""
     mean = graph.reduce(f"{stem}_mean", op, "mean", value, axes)
     centered = graph.map(f"{stem}_centered", op, f"{value} - {mean}", [value, mean], "float32")
     square = graph.map(f"{stem}_square", op, f"{centered} * {centered}", [centered], "float32")
-    pair = Pair("moments", value, mean)
+    pair = ReductionPair("moments", value, mean)
     return mean, centered, graph.reduce(f"{stem}_m2", op, "sum", square, axes, pair=pair)
 
 
 def exponentials(
-    graph: Graph, op: str, stem: str, value: str, axes: Sequence[int]
+    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
     """(max, exp(value - max), sum of the latter) as nodes."""
     top = graph.reduce(f"{stem}_max", op, "max", value, axes)
     exp = graph.map(f"{stem}_exp", op, f"tl.exp({value} - {top})", [value, top], "float32")
-    pair = Pair("softmax", value, top)
+    pair = ReductionPair("softmax", value, top)
     return top, exp, graph.reduce(f"{stem}_sum", op, "sum", exp, axes, pair=pair)
 
 
-def _reduced(graph: Graph, call: Call) -> tuple[Value, tuple[int, ...], Dims]:
+def _reduced(graph: NodeGraph, call: Call) -> tuple[NodeValue, tuple[int, ...], Dims]:
     value = operand(graph, call)
     names = {param.name for param in call.operator.params}
     dim = call.arg("dim") if "dim" in names else None
@@ -65,7 +65,7 @@ def _reduced(graph: Graph, call: Call) -> tuple[Value, tuple[int, ...], Dims]:
 def _plain(kind: str) -> Rule:
     """One reduction of the value itself."""
 
-    def rule(graph: Graph, call: Call) -> None:
+    def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         name, made = call.outputs[0], call.types[0]
         node, dtype = value.node, made.dtype
@@ -75,13 +75,13 @@ def _plain(kind: str) -> Rule:
             text = f"{node}.to({triton_dtype(dtype)})"
             node = graph.map(f"{name}_wide", call.op, text, [node], dtype)
         graph.reduce(name, call.op, kind, node, axes, dtype)
-        graph.values[name] = Value(name, dims, made)
+        graph.values[name] = NodeValue(name, dims, made)
 
     return rule
 
 
 def _arg(kind: str) -> Rule:
-    def rule(graph: Graph, call: Call) -> None:
+    def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         if call.arg("dim") is None and value.type.layout != "contiguous":
             raise NotWritable("a flat position in a channels-last tensor")
@@ -91,23 +91,23 @@ def _arg(kind: str) -> Rule:
 
 
 def _position(
-    graph: Graph, call: Call, kind: str, value: Value, axes: Sequence[int], dims: Dims
+    graph: NodeGraph, call: Call, kind: str, value: NodeValue, axes: Sequence[int], dims: Dims
 ) -> None:
     if not value.is_float:
         raise NotWritable("the position of an integer")
     name, made = call.outputs[-1], call.types[-1]
     graph.reduce(name, call.op, kind, value.node, axes, made.dtype)
-    graph.values[name] = Value(name, dims, made)
+    graph.values[name] = NodeValue(name, dims, made)
 
 
 def _with_position(kind: str) -> Rule:
     """torch.max(x, dim): values and indices."""
 
-    def rule(graph: Graph, call: Call) -> None:
+    def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         name, made = call.outputs[0], call.types[0]
         graph.reduce(name, call.op, kind, value.node, axes, made.dtype)
-        graph.values[name] = Value(name, dims, made)
+        graph.values[name] = NodeValue(name, dims, made)
         _position(graph, call, f"arg{kind}", value, axes, dims)
 
     return rule
@@ -116,20 +116,20 @@ def _with_position(kind: str) -> Rule:
 def _truth(kind: str) -> Rule:
     """any is the maximum of (x != 0), all the minimum."""
 
-    def rule(graph: Graph, call: Call) -> None:
+    def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         [name], [made] = call.outputs, call.types
         text = f"({value.node} != 0).to(tl.int32)"
         truth = graph.map(f"{name}_true", call.op, text, [value.node], "int32")
         found = graph.reduce(f"{name}_{kind}", call.op, kind, truth, axes, "int32")
         graph.map(name, call.op, f"{found} != 0", [found], made.dtype)
-        graph.values[name] = Value(name, dims, made)
+        graph.values[name] = NodeValue(name, dims, made)
 
     return rule
 
 
 def _moment(template: str) -> Rule:
-    def rule(graph: Graph, call: Call) -> None:
+    def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         [name], [made] = call.outputs, call.types
         _, _, squares = moments(graph, call.op, name, value.node, axes)
@@ -138,7 +138,7 @@ def _moment(template: str) -> Rule:
         number = count(axes)
         divisor = f"({number} - {correction})" if correction else number
         graph.map(name, call.op, template.format(f"{squares} / {divisor}"), [squares], made.dtype)
-        graph.values[name] = Value(name, dims, made)
+        graph.values[name] = NodeValue(name, dims, made)
 
     return rule
 
@@ -146,14 +146,14 @@ def _moment(template: str) -> Rule:
 def _pooled(kind: str) -> Rule:
     """An adaptive pool to one element: a reduction over all that it slides along."""
 
-    def rule(graph: Graph, call: Call) -> None:
+    def rule(graph: NodeGraph, call: Call) -> None:
         value, [name], [made] = operand(graph, call), call.outputs, call.types
         _, spatial = POOLS[call.op]
         dims = range(made.rank - spatial, made.rank)
         if any(made.shape[dim] != 1 for dim in dims):
             raise NotWritable("a window that moves")
         graph.reduce(name, call.op, kind, value.node, over(value, dims), made.dtype)
-        graph.values[name] = Value(name, without(value, dims, keepdim=True), made)
+        graph.values[name] = NodeValue(name, without(value, dims, keepdim=True), made)
 
     return rule
 
@@ -168,7 +168,7 @@ _NORMS = {
 """Order of a vector norm -> (of an element, reduction, of the reduced)."""
 
 
-def _norm(graph: Graph, call: Call) -> None:
+def _norm(graph: NodeGraph, call: Call) -> None:
     value, axes, dims = _reduced(graph, call)
     [name], [made] = call.outputs, call.types
     order = call.arg("ord")
@@ -182,19 +182,19 @@ def _norm(graph: Graph, call: Call) -> None:
     part = graph.map(f"{name}_part", call.op, inner.format(value.node), [value.node], "float32")
     whole = graph.reduce(f"{name}_{kind}", call.op, kind, part, axes)
     graph.map(name, call.op, outer.format(whole), [whole], made.dtype)
-    graph.values[name] = Value(name, dims, made)
+    graph.values[name] = NodeValue(name, dims, made)
 
 
-def _logsumexp(graph: Graph, call: Call) -> None:
+def _logsumexp(graph: NodeGraph, call: Call) -> None:
     value, axes, dims = _reduced(graph, call)
     [name], [made] = call.outputs, call.types
     node = widened(graph, value, call.op)
     top, _, total = exponentials(graph, call.op, name, node, axes)
     graph.map(name, call.op, f"{top} + tl.log({total})", [top, total], made.dtype)
-    graph.values[name] = Value(name, dims, made)
+    graph.values[name] = NodeValue(name, dims, made)
 
 
-def _softmax(graph: Graph, call: Call) -> None:
+def _softmax(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     [name], [made] = call.outputs, call.types
     axes = over(value, dim_indices(call.arg("dim"), value.type.rank))
@@ -205,10 +205,10 @@ def _softmax(graph: Graph, call: Call) -> None:
     else:
         text = f"{node} - {top} - tl.log({total})"
         graph.map(name, call.op, text, [node, top, total], made.dtype)
-    graph.values[name] = Value(name, value.dims, made)
+    graph.values[name] = NodeValue(name, value.dims, made)
 
 
-def _dot(graph: Graph, call: Call) -> None:
+def _dot(graph: NodeGraph, call: Call) -> None:
     """Two vectors: products, then their sum. Of matrices it is another family's."""
     first, second = (graph.values[name] for name in call.refs())
     if (first.type.rank, second.type.rank) != (1, 1):
@@ -220,7 +220,7 @@ def _dot(graph: Graph, call: Call) -> None:
     nodes = [first.node, second.node]
     product = graph.map(f"{name}_product", call.op, " * ".join(nodes), nodes, "float32")
     graph.reduce(name, call.op, "sum", product, dims[0])
-    graph.values[name] = Value(name, (), made)
+    graph.values[name] = NodeValue(name, (), made)
 
 
 REDUCTIONS: dict[str, Rule] = {

@@ -5,28 +5,28 @@ from kernelwright.programs.fragments.fragment import RESHAPING
 from kernelwright.programs.program import Call
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import Graph, Value
+from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue
 from kernelwright.teacher.text.expressions import NotWritable
 
 
-def _relabel(graph: Graph, call: Call, dims: Dims) -> None:
+def _relabel(graph: NodeGraph, call: Call, dims: Dims) -> None:
     [name], [made] = call.outputs, call.types
-    graph.values[name] = Value(operand(graph, call).node, dims, made)
+    graph.values[name] = NodeValue(operand(graph, call).node, dims, made)
 
 
-def _regroup(graph: Graph, call: Call) -> None:
+def _regroup(graph: NodeGraph, call: Call) -> None:
     """reshape, flatten, squeeze, unsqueeze ...: the result's shape says it all."""
     value = operand(graph, call)
     _relabel(graph, call, graph.axes.regroup(value.dims, call.types[0].shape))
 
 
-def _permute(graph: Graph, call: Call) -> None:
+def _permute(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     order = [dim_index(d, value.type.rank) for d in call.arg("dims")]
     _relabel(graph, call, tuple(value.dims[d] for d in order))
 
 
-def _transpose(graph: Graph, call: Call) -> None:
+def _transpose(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     dims = list(value.dims)
     a, b = (dim_index(call.arg(p), value.type.rank) for p in ("dim0", "dim1"))
@@ -34,11 +34,11 @@ def _transpose(graph: Graph, call: Call) -> None:
     _relabel(graph, call, tuple(dims))
 
 
-def _t(graph: Graph, call: Call) -> None:
+def _t(graph: NodeGraph, call: Call) -> None:
     _relabel(graph, call, operand(graph, call).dims[::-1])
 
 
-def _expand(graph: Graph, call: Call) -> None:
+def _expand(graph: NodeGraph, call: Call) -> None:
     """Dimensions of size 1 become fresh axes, which later operands may share."""
     value, shape = operand(graph, call), call.types[0].shape
     old = ((),) * (len(shape) - value.type.rank) + value.dims
@@ -46,11 +46,11 @@ def _expand(graph: Graph, call: Call) -> None:
     _relabel(graph, call, dims)
 
 
-def _identity(graph: Graph, call: Call) -> None:
+def _identity(graph: NodeGraph, call: Call) -> None:
     _relabel(graph, call, operand(graph, call).dims)
 
 
-def _dropout(graph: Graph, call: Call) -> None:
+def _dropout(graph: NodeGraph, call: Call) -> None:
     if call.arg("training"):
         raise NotWritable("dropout draws from the device's generator")
     _identity(graph, call)

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 
 from kernelwright.teacher.movement.pulled import Pulls
-from kernelwright.teacher.nodes.graph import COUNT, POSITION, Stage, Tensor, is_huge
-from kernelwright.teacher.text.scope import Scope
-from kernelwright.teacher.text.space import Space
+from kernelwright.teacher.nodes.graph import COUNT, POSITION, KernelStage, Tensor, is_huge
+from kernelwright.teacher.text.scope import IndexScope
+from kernelwright.teacher.text.space import StageSpace
 
 _HALF = ("float16", "bfloat16")
 
@@ -13,7 +13,7 @@ _HALF = ("float16", "bfloat16")
 class TileWriter:
     """Emits assignments for nodes; keeps what the kernel's arguments must be."""
 
-    def __init__(self, stage: Stage, space: Space, scope: Scope) -> None:
+    def __init__(self, stage: KernelStage, space: StageSpace, scope: IndexScope) -> None:
         self.stage, self.space, self.scope = stage, space, scope
         self.loaded: dict[str, None] = {}
         self.stored: dict[str, None] = {}

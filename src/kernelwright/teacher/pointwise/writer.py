@@ -10,7 +10,7 @@ from functools import partial
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
-from kernelwright.teacher.nodes.graph import Stage, is_huge
+from kernelwright.teacher.nodes.graph import KernelStage, is_huge
 from kernelwright.teacher.pointwise.tile import TileWriter
 from kernelwright.teacher.source import (
     Kernel,
@@ -21,10 +21,10 @@ from kernelwright.teacher.source import (
 )
 from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.text.fixed_sizes import with_fixed
-from kernelwright.teacher.text.scope import Group, Scope, group
-from kernelwright.teacher.text.space import Space, collapse
+from kernelwright.teacher.text.scope import IndexGroup, IndexScope, group
+from kernelwright.teacher.text.space import StageSpace, collapse
 from kernelwright.teacher.ways import Way
-from kernelwright.teacher.wrapper import Part, assemble
+from kernelwright.teacher.wrapper import WrapperPart, assemble
 
 FEW_ELEMENTS = 1 << 19
 """Below this, blocks of 1,024 leave some of an H200's 132 processors without work."""
@@ -37,7 +37,7 @@ MAX_PADDING = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class PointwiseSchedule:
     form: str
     """"flat", "grid_stride", "rows", "row_blocks" or "transpose"."""
     tile: tuple[int, int]
@@ -59,19 +59,19 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     [stage] = stages_of(program)
     space = collapse(stage)
 
-    def write(schedule: Schedule) -> Candidate:
+    def write(schedule: PointwiseSchedule) -> Candidate:
         return assemble(program, [_write(stage, space, schedule)])
 
     return [Way(s.form, partial(write, s)) for s in with_fixed(schedules(stage, space), space)]
 
 
-def schedules(stage: Stage, space: Space) -> list[Schedule]:
+def schedules(stage: KernelStage, space: StageSpace) -> list[PointwiseSchedule]:
     """Every schedule that fits, best first within its form, best form first."""
     if not space.axes:
-        return [Schedule("flat", (1, 1), 1, "a single element")]
+        return [PointwiseSchedule("flat", (1, 1), 1, "a single element")]
     numel = max(t.type.numel for t in stage.outputs)
     flat = [
-        Schedule(form, (1, block), warps, "the output is one run of elements")
+        PointwiseSchedule(form, (1, block), warps, "the output is one run of elements")
         for form in ("flat", "grid_stride")
         for block, warps in _flat_tiles(numel)
     ]
@@ -79,7 +79,9 @@ def schedules(stage: Stage, space: Space) -> list[Schedule]:
         return flat
     if crossing(stage, space):
         tiles = [
-            Schedule("transpose", tile, warps, "memory orders differ: both sides in whole lines")
+            PointwiseSchedule(
+                "transpose", tile, warps, "memory orders differ: both sides in whole lines"
+            )
             for tile, warps in (((32, 32), 4), ((64, 32), 4), ((32, 64), 4), ((64, 64), 8))
         ]
         return tiles + flat
@@ -92,24 +94,26 @@ def _flat_tiles(numel: int) -> list[tuple[int, int]]:
     return [(1024, 4), (2048, 8), (512, 4), (2048, 4), (4096, 8), (1024, 8)]
 
 
-def _with_rows(space: Space, flat: list[Schedule]) -> list[Schedule]:
+def _with_rows(space: StageSpace, flat: list[PointwiseSchedule]) -> list[PointwiseSchedule]:
     """Row forms, before the flat ones unless padding would idle over a third of the lanes."""
     cols = space.axes[-1].size
     padded = 1 << (cols - 1).bit_length()
     if cols > MAX_ROW or (cols > 512 and padded > MAX_PADDING * cols):
         why = "long rows: a row's index once a program, no division an element"
         sizes = sorted(((2048, 8), (1024, 4), (512, 4)), key=lambda b: -(-cols // b[0]) * b[0])
-        return [Schedule("row_blocks", (1, block), warps, why) for block, warps in sizes] + flat
+        return [
+            PointwiseSchedule("row_blocks", (1, block), warps, why) for block, warps in sizes
+        ] + flat
     why = "whole rows in a tile: a row's index once a row, no division an element"
     tiles = []
     for elements, warps in ((2048, 8), (1024, 4), (4096, 8)):
         rows = max(1, elements // padded)
         if rows * padded <= 2 * elements:
-            tiles.append(Schedule("rows", (rows, padded), warps, why))
+            tiles.append(PointwiseSchedule("rows", (rows, padded), warps, why))
     return tiles + flat if padded <= MAX_PADDING * cols else flat + tiles
 
 
-def crossing(stage: Stage, space: Space) -> tuple[str, str] | None:
+def crossing(stage: KernelStage, space: StageSpace) -> tuple[str, str] | None:
     """The innermost axes of two tensors over the whole domain, where they differ:
     (of the other, of the leading output)."""
     leading = space.axes[-1].name
@@ -120,7 +124,7 @@ def crossing(stage: Stage, space: Space) -> tuple[str, str] | None:
     return None
 
 
-def _write(stage: Stage, space: Space, schedule: Schedule) -> Part:
+def _write(stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule) -> WrapperPart:
     rows, columns = schedule.tile
     position = ".to(tl.int64)" if is_huge(stage) else ""
     emit = {
@@ -152,17 +156,19 @@ def _write(stage: Stage, space: Space, schedule: Schedule) -> Part:
         plan=plan, pointers=in_order(writer.pointers), sizes=given, body=tuple(lines), grid=grid,
         constants=constants | known,
     )  # fmt: skip
-    return Part(stage=stage, kernels=[kernel], sizes=sizes)
+    return WrapperPart(stage=stage, kernels=[kernel], sizes=sizes)
 
 
 Form = tuple[TileWriter, list[str], str, dict[str, str]]
 """(writer, head lines, grid text, constexpr texts)."""
 
 
-def _flat(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+def _flat(
+    stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule, position: str
+) -> Form:
     whole = group(space, [axis.name for axis in space.axes], "elements")
     whole = replace(whole, var="offsets")
-    writer = TileWriter(stage, space, Scope([whole]))
+    writer = TileWriter(stage, space, IndexScope([whole]))
     count, block = whole.count, schedule.tile[1]
     if not space.axes:
         return writer, [], "(1,)", {}
@@ -179,11 +185,13 @@ def _flat(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form
     return writer, head, grid, {"BLOCK": str(block)}
 
 
-def _rows(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+def _rows(
+    stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule, position: str
+) -> Form:
     rows = schedule.tile[0]
     outer = _outer(space, is_masked=rows > 1)
     cols = group(space, [space.axes[-1].name], "")
-    writer = TileWriter(stage, space, Scope([outer, cols]))
+    writer = TileWriter(stage, space, IndexScope([outer, cols]))
     constants = {"BLOCK": f"triton.next_power_of_2({cols.count})"}
     if rows > 1:
         head = [
@@ -199,10 +207,12 @@ def _rows(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form
     return writer, head, grid, constants
 
 
-def _row_blocks(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+def _row_blocks(
+    stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule, position: str
+) -> Form:
     outer = _outer(space, is_masked=False)
     cols = group(space, [space.axes[-1].name], "")
-    writer = TileWriter(stage, space, Scope([outer, cols]))
+    writer = TileWriter(stage, space, IndexScope([outer, cols]))
     writer.scope.count(outer)
     block = schedule.tile[1]
     head = [
@@ -213,11 +223,13 @@ def _row_blocks(stage: Stage, space: Space, schedule: Schedule, position: str) -
     return writer, head, grid, {"BLOCK": str(block)}
 
 
-def _outer(space: Space, *, is_masked: bool) -> Group:
+def _outer(space: StageSpace, *, is_masked: bool) -> IndexGroup:
     return group(space, [axis.name for axis in space.axes[:-1]], "outer", is_masked=is_masked)
 
 
-def _transpose(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+def _transpose(
+    stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule, position: str
+) -> Form:
     pair = crossing(stage, space)
     assert pair is not None
     slow, fast = (group(space, [name], "") for name in pair)
@@ -234,7 +246,7 @@ def _transpose(stage: Stage, space: Space, schedule: Schedule, position: str) ->
         groups.insert(0, outer)
         head.insert(0, f"{outer.var} = tl.program_id(2){position}")
         blocks.append(outer.count)
-    writer = TileWriter(stage, space, Scope(groups))
+    writer = TileWriter(stage, space, IndexScope(groups))
     if rest:
         writer.scope.count(groups[0])
     return writer, head, f"({', '.join(blocks)})", {"ROWS": str(rows), "BLOCK": str(columns)}

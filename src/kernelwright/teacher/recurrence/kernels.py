@@ -2,11 +2,11 @@
 sample; `recurrent_together` has the other walk."""
 
 from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.recurrence.layers import CELLS, Alone, Layers, Schedule
+from kernelwright.teacher.recurrence.layers import CELLS, Alone, Layers, RecurrentSchedule
 from kernelwright.teacher.source import Kernel, kernel_name
 
 
-def product(layers: Layers, schedule: Schedule) -> Kernel:
+def product(layers: Layers, schedule: RecurrentSchedule) -> Kernel:
     """All steps' inputs times a layer's weights, in fp32."""
     block_m, block_n, block_k, warps = schedule.product
     mode = f', input_precision="{schedule.precision}"' if layers.dtype == "float32" else ""

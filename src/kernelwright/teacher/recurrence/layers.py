@@ -51,7 +51,7 @@ class Together:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Schedule:
+class RecurrentSchedule:
     product: tuple[int, int, int, int]
     """BLOCK_M, BLOCK_N, BLOCK_K, num_warps."""
     precision: str

@@ -12,7 +12,7 @@ from functools import partial
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.recurrence.kernels import product, walk_alone
-from kernelwright.teacher.recurrence.layers import Alone, Layers, Schedule, Together
+from kernelwright.teacher.recurrence.layers import Alone, Layers, RecurrentSchedule, Together
 from kernelwright.teacher.recurrence.together import fits, size_lines, walk_together
 from kernelwright.teacher.source import Kernel, candidate, launch_lines
 from kernelwright.teacher.text.expressions import NotWritable
@@ -47,7 +47,7 @@ def ways(program: Program, precision: str) -> list[Way]:
     together = [walk for walk in _TOGETHER if fits(layers, walk)]
     walks: list[Alone | Together] = [*together[:2], first, *together[2:], *others]
     found = [
-        Schedule(product=tiles, precision=mode, walk=walk)
+        RecurrentSchedule(product=tiles, precision=mode, walk=walk)
         for mode in (_MODES[precision] if layers.dtype == "float32" else ("ieee",))
         for tiles in _TILES
         for walk in walks
@@ -55,7 +55,7 @@ def ways(program: Program, precision: str) -> list[Way]:
     return [Way((type(one.walk), one.precision), partial(_candidate, layers, one)) for one in found]
 
 
-def _candidate(layers: Layers, schedule: Schedule) -> Candidate:
+def _candidate(layers: Layers, schedule: RecurrentSchedule) -> Candidate:
     """A product and a walk for each layer and direction."""
     walk = schedule.walk
     if isinstance(walk, Together):

@@ -25,7 +25,7 @@ the deviations are, and a network adds up over its layers what means are off by.
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class TileShape:
     """Shape of a tile, as the kernel spells it."""
 
     has_rows: bool
@@ -55,7 +55,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ReductionState:
     name: str
     start: str
     """Value before anything is seen; also what stands for a missing split."""
@@ -76,21 +76,21 @@ class Accumulator:
     """Operator it belongs to, for the comment."""
 
     @property
-    def states(self) -> tuple[State, ...]:
+    def states(self) -> tuple[ReductionState, ...]:
         if self.kind == "softmax":
             names = [f"{result}_acc" for result in self.results]
-            return (State(names[0], _LOWEST), State(names[1], "0.0"))
+            return (ReductionState(names[0], _LOWEST), ReductionState(names[1], "0.0"))
         if self.kind == "moments":
-            return tuple(State(f"{result}_acc", "0.0") for result in self.results)
+            return tuple(ReductionState(f"{result}_acc", "0.0") for result in self.results)
         [result] = self.results
         if self.kind.startswith("arg"):
             kind = self.kind.removeprefix("arg")
-            return (State(f"{result}_best", neutral(kind, "float32")),
-                    State(f"{result}_at", "0", "int32"))  # fmt: skip
+            return (ReductionState(f"{result}_best", neutral(kind, "float32")),
+                    ReductionState(f"{result}_at", "0", "int32"))  # fmt: skip
         dtype = self.dtype if is_int(self.dtype) else "float32"
-        return (State(f"{result}_acc", neutral(self.kind, dtype), dtype),)
+        return (ReductionState(f"{result}_acc", neutral(self.kind, dtype), dtype),)
 
-    def start(self, tile: Tile) -> list[str]:
+    def start(self, tile: TileShape) -> list[str]:
         return [
             f"{state.name} = tl.full({tile.shape}, {state.start}, tl.{state.dtype})"
             for state in self.states
@@ -140,7 +140,7 @@ class Accumulator:
         return [f"{state.name} = tl.{self.kind}imum({state.name}, {masked})"]
 
     def merge(
-        self, tile: Tile, into: Sequence[str], seen: str, total: str, *, is_last: bool
+        self, tile: TileShape, into: Sequence[str], seen: str, total: str, *, is_last: bool
     ) -> list[str]:
         """Lines that merge the states of all lanes, or splits, into one a row.
 
@@ -153,7 +153,7 @@ class Accumulator:
         return [f"{line}  # {self.op}" for line in lines]
 
     def _merge(
-        self, tile: Tile, into: Sequence[str], seen: str, total: str, *, is_last: bool
+        self, tile: TileShape, into: Sequence[str], seen: str, total: str, *, is_last: bool
     ) -> list[str]:
         names = [state.name for state in self.states]
         if self.kind == "softmax":
@@ -184,7 +184,7 @@ class Accumulator:
         return [f"{into[0]} = {tile.reduced(self.kind, names[0])}{divided}"]
 
 
-def one_pass(node: Node, tile: Tile, mask: str, count: str, *, is_clean: bool) -> list[str]:
+def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bool) -> list[str]:
     """The lines that reduce a whole row held in one tile.
 
     Args:

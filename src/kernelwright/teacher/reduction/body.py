@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.teacher.nodes.graph import COUNT, Stage, Tensor, is_huge
+from kernelwright.teacher.nodes.graph import COUNT, KernelStage, Tensor, is_huge
 from kernelwright.teacher.pointwise.tile import TileWriter
-from kernelwright.teacher.reduction.accumulators import Accumulator, Tile
-from kernelwright.teacher.reduction.plan import Geometry, Schedule, geometry
-from kernelwright.teacher.text.scope import Group, Scope
-from kernelwright.teacher.text.space import Space
+from kernelwright.teacher.reduction.accumulators import Accumulator, TileShape
+from kernelwright.teacher.reduction.plan import Geometry, ReductionSchedule, geometry
+from kernelwright.teacher.text.scope import IndexGroup, IndexScope
+from kernelwright.teacher.text.space import StageSpace
 
 
-def levels(stage: Stage) -> dict[str, int]:
+def levels(stage: KernelStage) -> dict[str, int]:
     """Loops over the row that must be complete before a node is known, pairs run together."""
     found: dict[str, int] = {}
     for name, node in stage.nodes.items():
@@ -21,7 +21,7 @@ def levels(stage: Stage) -> dict[str, int]:
     return found
 
 
-def accumulators(stage: Stage) -> list[Accumulator]:
+def accumulators(stage: KernelStage) -> list[Accumulator]:
     """The stage's reductions as a loop runs them, pairs as one."""
     nodes = [node for node in stage.nodes.values() if node.reduce]
     paired = {node.pair.first for node in nodes if node.pair}
@@ -38,12 +38,12 @@ def accumulators(stage: Stage) -> list[Accumulator]:
 class Body:
     """The body of one reduction kernel."""
 
-    def __init__(self, stage: Stage, space: Space, schedule: Schedule) -> None:
+    def __init__(self, stage: KernelStage, space: StageSpace, schedule: ReductionSchedule) -> None:
         self.stage, self.space, self.schedule = stage, space, schedule
         self.place: Geometry = geometry(space, schedule.rows)
         groups = [g for g in (self.place.outer, self.place.rows, self.place.cols) if g]
-        self.writer = TileWriter(stage, space, Scope(groups))
-        self.tile = Tile(schedule.rows > 1)
+        self.writer = TileWriter(stage, space, IndexScope(groups))
+        self.tile = TileShape(schedule.rows > 1)
         self.level = levels(stage)
         self.known: set[str] = set()
         """Row values that are computed by now."""
@@ -52,7 +52,7 @@ class Body:
         self._wide = ".to(tl.int64)" if is_huge(stage) else ""
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> IndexScope:
         return self.writer.scope
 
     @property
@@ -185,6 +185,6 @@ def grid_text(sizes: Sequence[str]) -> str:
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})" if sizes else "(1,)"
 
 
-def group_sizes(groups: Sequence[Group | None]) -> str:
+def group_sizes(groups: Sequence[IndexGroup | None]) -> str:
     """Wrapper text of the number of rows in all."""
     return " * ".join(g.count for g in groups if g and g.axes) or "1"

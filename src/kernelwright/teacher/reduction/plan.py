@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
 
-from kernelwright.teacher.text.scope import Group, group
-from kernelwright.teacher.text.space import Space
+from kernelwright.teacher.text.scope import IndexGroup, group
+from kernelwright.teacher.text.space import StageSpace
 
 PROCESSORS = 132
 """The processors of an H200; twice as many programs keep the GPU busy."""
@@ -16,7 +16,7 @@ MAX_SPLITS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ReductionSchedule:
     form: str
     """"one_pass", "looped" or "two_pass"."""
     rows: int
@@ -35,20 +35,20 @@ class Schedule:
 class Geometry:
     """The index variables of a reduction: programs walk `outer` and rows, tiles the columns."""
 
-    outer: Group | None
+    outer: IndexGroup | None
     """Kept axes that only choose the program; None where `rows` walks all of them."""
-    rows: Group
+    rows: IndexGroup
     """Kept positions of a tile."""
-    cols: Group
+    cols: IndexGroup
     """Reduced positions."""
 
 
-def is_column(space: Space) -> bool:
+def is_column(space: StageSpace) -> bool:
     """Whether the innermost axis is kept: lanes then read neighbouring rows, not columns."""
     return bool(space.kept) and space.axes[-1].name not in space.reduced
 
 
-def geometry(space: Space, rows: int) -> Geometry:
+def geometry(space: StageSpace, rows: int) -> Geometry:
     """Index variables for tiles of so many rows."""
     reduced = [axis.name for axis in space.axes if axis.name in space.reduced]
     cols = group(space, reduced, "item")
@@ -61,7 +61,7 @@ def geometry(space: Space, rows: int) -> Geometry:
     return Geometry(outer, inner, cols)
 
 
-def schedules(space: Space) -> list[Schedule]:
+def schedules(space: StageSpace) -> list[ReductionSchedule]:
     """Every schedule that fits, best first."""
     length = prod(axis.size for axis in space.axes if axis.name in space.reduced)
     kept = prod(axis.size for axis in space.axes if axis.name not in space.reduced)
@@ -70,20 +70,20 @@ def schedules(space: Space) -> list[Schedule]:
     return _rows(kept, length)
 
 
-def _rows(kept: int, length: int) -> list[Schedule]:
+def _rows(kept: int, length: int) -> list[ReductionSchedule]:
     padded = _power_of_2(length)
     one_pass = [
-        Schedule("one_pass", rows, padded, warps, "rows fit in registers: read once")
+        ReductionSchedule("one_pass", rows, padded, warps, "rows fit in registers: read once")
         for rows, warps in _row_tiles(kept, padded)
     ]
     looped = [
-        Schedule("looped", 1, block, warps, "rows in blocks: any length, few registers")
+        ReductionSchedule("looped", 1, block, warps, "rows in blocks: any length, few registers")
         for block, warps in ((4096, 8), (2048, 8), (1024, 4), (8192, 16))
         if block < padded
     ]
     if not looped:
         rows = 4 if kept >= 4 else 1
-        looped = [Schedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
+        looped = [ReductionSchedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
     split = _split(1, kept, length, 2048, 8)
     if split and kept < 2 * PROCESSORS and length > 4 * 2048:
         return _alternating(split, one_pass, looped)
@@ -103,18 +103,18 @@ def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
     return list(dict.fromkeys(found))
 
 
-def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
+def _columns(space: StageSpace, kept: int, length: int) -> list[ReductionSchedule]:
     inner = space.axes[-1].size
     found = []
     for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
         if rows > 16 and rows >= 2 * inner:
             continue
         why = "memory runs along the kept axis: neighbours there share a tile"
-        found.append(Schedule("looped", rows, min(block, _power_of_2(length)), warps, why))
+        found.append(ReductionSchedule("looped", rows, min(block, _power_of_2(length)), warps, why))
     if length <= 512:
         rows = max(16, 4096 // _power_of_2(length)) if inner >= 64 else 16
         why = "what is reduced fits in the tile: read once"
-        tile = Schedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
+        tile = ReductionSchedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
         found.insert(0 if length <= 256 else 1, tile)
     rows = 32 if inner > 16 else 16
     programs = max(1, kept // rows)
@@ -124,7 +124,9 @@ def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
     return found + split
 
 
-def _split(rows: int, programs: int, length: int, block: int, warps: int) -> list[Schedule]:
+def _split(
+    rows: int, programs: int, length: int, block: int, warps: int
+) -> list[ReductionSchedule]:
     """two_pass schedules, for rows long enough to share."""
     if length < 4 * block:
         return []
@@ -132,12 +134,12 @@ def _split(rows: int, programs: int, length: int, block: int, warps: int) -> lis
     splits = _power_of_2(max(2, wanted))
     why = "too few rows to keep all processors busy: programs share them"
     return [
-        Schedule("two_pass", rows, size, warps, why, splits)
+        ReductionSchedule("two_pass", rows, size, warps, why, splits)
         for size in (block, block * 2, block // 2)
     ]
 
 
-def _alternating(*forms: list[Schedule]) -> list[Schedule]:
+def _alternating(*forms: list[ReductionSchedule]) -> list[ReductionSchedule]:
     """The best of each form, then the second of each, and so on."""
     return [schedule for tier in zip_longest(*forms) for schedule in tier if schedule]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.nodes.graph import Stage
+from kernelwright.teacher.nodes.graph import KernelStage
 from kernelwright.teacher.reduction.accumulators import MULTIPLY, one_pass
 from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text
-from kernelwright.teacher.reduction.plan import Schedule
+from kernelwright.teacher.reduction.plan import ReductionSchedule
 from kernelwright.teacher.source import (
     Kernel,
     in_order,
@@ -16,11 +16,13 @@ from kernelwright.teacher.source import (
     row_tile,
 )
 from kernelwright.teacher.stages import fused_ops
-from kernelwright.teacher.text.space import Space
-from kernelwright.teacher.wrapper import Part
+from kernelwright.teacher.text.space import StageSpace
+from kernelwright.teacher.wrapper import WrapperPart
 
 
-def write_one_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
+def write_one_pass(
+    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
+) -> WrapperPart:
     """Each element is read once; levels of reductions follow each other in registers."""
     body = Body(stage, space, schedule)
     inner = []
@@ -40,7 +42,9 @@ def write_one_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) 
     return _finish(body, lines, "BLOCK", suffix, tile)
 
 
-def write_looped(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
+def write_looped(
+    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
+) -> WrapperPart:
     """One loop over the row a level of reductions, then one that stores."""
     body = Body(stage, space, schedule)
     found = accumulators(stage)
@@ -65,7 +69,7 @@ def _finish(
     block: str,
     suffix: str,
     tile: Mapping[str, str] = MappingProxyType({}),
-) -> Part:
+) -> WrapperPart:
     """The part of one kernel; `tile` holds tile sizes that the wrapper computes."""
     schedule = body.schedule
     rows = "ROWS" if tile else str(schedule.rows)
@@ -91,4 +95,6 @@ def _finish(
         constants=constants | known,
     )
     extra = MULTIPLY if any("multiply" in line for line in lines) else ""
-    return Part(stage=body.stage, kernels=[kernel], sizes={**body.scope.sizes, **tile}, extra=extra)
+    return WrapperPart(
+        stage=body.stage, kernels=[kernel], sizes={**body.scope.sizes, **tile}, extra=extra
+    )

@@ -19,7 +19,7 @@ from kernelwright.teacher.reduction.accumulators import MULTIPLY
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, flat_axis, parts, times
 from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers
 from kernelwright.teacher.ways import Way
@@ -90,7 +90,7 @@ _TILES = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tile:
+class ScanTile:
     rows: int
     columns: int
     num_warps: int
@@ -131,7 +131,7 @@ class _Written:
         made = self.call.types[0]
         if not made.rank or made.shape[dim_index(self.call.arg("dim"), made.rank)] == 1:
             raise NotWritable("a scan of single elements")
-        self.sizes = Sizes(program)
+        self.sizes = ValueSizes(program)
         self.lengths: dict[str, int] = {}
         self._is_wide = is_wide(program)
         self.view, self.index = self._tile(made)
@@ -204,13 +204,13 @@ class _Written:
             "carry_at = tl.sum(tl.where(is_last, scanned_at, 0), 1)",
         ]
 
-    def tile(self, columns: int, elements: int, num_warps: int) -> Tile:
+    def tile(self, columns: int, elements: int, num_warps: int) -> ScanTile:
         """A tile of at most so many columns and elements."""
         columns = min(columns, power_of_two(self.lengths["n"]))
         rows = min(max(1, elements // columns), power_of_two(self.lengths.get("m", 1)))
-        return Tile(rows=rows, columns=columns, num_warps=num_warps)
+        return ScanTile(rows=rows, columns=columns, num_warps=num_warps)
 
-    def candidate(self, tile: Tile) -> Candidate:
+    def candidate(self, tile: ScanTile) -> Candidate:
         """One kernel."""
         ops = tuple(call.op for call in self.program.calls)
         plan = KernelPlan(

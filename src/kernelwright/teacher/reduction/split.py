@@ -9,31 +9,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.nodes.graph import Stage
+from kernelwright.teacher.nodes.graph import KernelStage
 from kernelwright.teacher.pointwise.tile import pointer
-from kernelwright.teacher.reduction.accumulators import MULTIPLY, Accumulator, State, Tile
+from kernelwright.teacher.reduction.accumulators import (
+    MULTIPLY,
+    Accumulator,
+    ReductionState,
+    TileShape,
+)
 from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text, group_sizes
-from kernelwright.teacher.reduction.plan import Schedule
+from kernelwright.teacher.reduction.plan import ReductionSchedule
 from kernelwright.teacher.source import Buffer, Kernel, in_order, kernel_name, planned
 from kernelwright.teacher.stages import fused_ops
-from kernelwright.teacher.text.space import Space
-from kernelwright.teacher.wrapper import Part
+from kernelwright.teacher.text.space import StageSpace
+from kernelwright.teacher.wrapper import WrapperPart
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _SplitTask:
     """What all kernels of a candidate share."""
 
-    stage: Stage
-    space: Space
-    schedule: Schedule
+    stage: KernelStage
+    space: StageSpace
+    schedule: ReductionSchedule
     suffix: str
     running: Sequence[Accumulator]
 
 
-def write_two_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
+def write_two_pass(
+    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
+) -> WrapperPart:
     """A kernel of partial states for each level of reductions, and one that finishes."""
-    task = _Task(stage, space, schedule, suffix, accumulators(stage))
+    task = _SplitTask(stage, space, schedule, suffix, accumulators(stage))
     probe = Body(stage, space, schedule)
     top = max(probe.level.values())
     kernels: list[Kernel] = []
@@ -48,10 +55,10 @@ def write_two_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) 
     sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
     buffers = _buffers(task, probe)
     extra = MULTIPLY if any("multiply" in line for k in kernels for line in k.body) else ""
-    return Part(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
+    return WrapperPart(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
 
 
-def _buffers(task: _Task, body: Body) -> list[Buffer]:
+def _buffers(task: _SplitTask, body: Body) -> list[Buffer]:
     rows = group_sizes([body.place.outer, body.place.rows])
     sizes = ("n_splits",) if rows == "1" else (rows, "n_splits")
     return [
@@ -61,11 +68,11 @@ def _buffers(task: _Task, body: Body) -> list[Buffer]:
     ]
 
 
-def _parts(state: State) -> str:
+def _parts(state: ReductionState) -> str:
     return state.name.removesuffix("_acc") + "_parts"
 
 
-def _partial(task: _Task, level: int, sizes: dict[str, str]) -> Kernel:
+def _partial(task: _SplitTask, level: int, sizes: dict[str, str]) -> Kernel:
     """The kernel that feeds the accumulators of one level, each program over its chunk."""
     body = Body(task.stage, task.space, task.schedule)
     running, stores = at_level(task.running, body, level), body.full_stores(level)
@@ -86,7 +93,7 @@ def _partial(task: _Task, level: int, sizes: dict[str, str]) -> Kernel:
     return _kernel(task, body, lines, suffix, sizes, is_split=True)
 
 
-def _finish(task: _Task, top: int, sizes: dict[str, str]) -> Kernel:
+def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
     """The kernel that merges the last states and stores what rests on them."""
     body = Body(task.stage, task.space, task.schedule)
     at_top = {acc.value for acc in at_level(task.running, body, top)}
@@ -106,7 +113,7 @@ def _finish(task: _Task, top: int, sizes: dict[str, str]) -> Kernel:
     return _kernel(task, body, lines, "finish", sizes, is_split=bool(stores))
 
 
-def _prologue(task: _Task, body: Body, wanted: Sequence[str], level: int) -> list[str]:
+def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -> list[str]:
     """Row values and merged states that `wanted` rests on, level by level."""
     lines: list[str] = []
     behind = _behind(task.stage, wanted)
@@ -117,7 +124,7 @@ def _prologue(task: _Task, body: Body, wanted: Sequence[str], level: int) -> lis
                 lines += _merged(body, acc)
                 body.known.update(acc.results)
     if any("parts_ptr" in line for line in lines):
-        tile = Tile(body.tile.has_rows, "SPLITS")
+        tile = TileShape(body.tile.has_rows, "SPLITS")
         head = [f"part = {tile.lanes}", f"part_mask = {_part_mask(body)}"]
         if any("seen" in line for line in lines):
             rest = f"{body.count} - part * chunk"
@@ -126,7 +133,7 @@ def _prologue(task: _Task, body: Body, wanted: Sequence[str], level: int) -> lis
     return lines
 
 
-def _behind(stage: Stage, wanted: Sequence[str]) -> set[str]:
+def _behind(stage: KernelStage, wanted: Sequence[str]) -> set[str]:
     """Nodes that `wanted` rests on, up to reductions: what is behind those is in memory."""
     live: set[str] = set()
     stack = list(wanted)
@@ -145,7 +152,7 @@ def _part_mask(body: Body) -> str:
 
 
 def _merged(body: Body, acc: Accumulator) -> list[str]:
-    tile = Tile(body.tile.has_rows, "SPLITS")
+    tile = TileShape(body.tile.has_rows, "SPLITS")
     lines = []
     for state in acc.states:
         body.writer.loaded[_parts(state)] = None
@@ -154,7 +161,7 @@ def _merged(body: Body, acc: Accumulator) -> list[str]:
     return lines + acc.merge(tile, acc.results, "seen", body.count, is_last=True)
 
 
-def _address(body: Body, state: State, split: str) -> str:
+def _address(body: Body, state: ReductionState, split: str) -> str:
     row = body.scope.offset(body.space.kept)
     if row == "0":
         return pointer(_parts(state), split)
@@ -167,7 +174,7 @@ def _chunk(body: Body) -> list[str]:
 
 
 def _kernel(
-    task: _Task,
+    task: _SplitTask,
     body: Body,
     lines: list[str],
     suffix: str,

@@ -4,7 +4,7 @@ from functools import partial
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
-from kernelwright.teacher.reduction.plan import Schedule, schedules
+from kernelwright.teacher.reduction.plan import ReductionSchedule, schedules
 from kernelwright.teacher.reduction.rows import write_looped, write_one_pass
 from kernelwright.teacher.reduction.split import write_two_pass
 from kernelwright.teacher.stages import stages_of
@@ -12,7 +12,7 @@ from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import with_fixed
 from kernelwright.teacher.text.space import collapse
 from kernelwright.teacher.ways import Way
-from kernelwright.teacher.wrapper import Part, assemble
+from kernelwright.teacher.wrapper import WrapperPart, assemble
 
 _STAGE_NAMES = ("rows", "total")
 _FORMS = {"one_pass": write_one_pass, "looped": write_looped, "two_pass": write_two_pass}
@@ -39,11 +39,11 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     first, *later = stages = stages_of(program)
     names = _STAGE_NAMES if later else ("",)
 
-    def part(at: int, schedule: Schedule) -> Part:
+    def part(at: int, schedule: ReductionSchedule) -> WrapperPart:
         stage = stages[at]
         return _FORMS[schedule.form](stage, collapse(stage), schedule, names[at])
 
-    def write(schedule: Schedule) -> Candidate:
+    def write(schedule: ReductionSchedule) -> Candidate:
         # Later stages are small beside the first: their best does for every candidate.
         rest = [part(at, schedules(collapse(stage))[0]) for at, stage in enumerate(later, 1)]
         return assemble(program, [part(0, schedule), *rest])

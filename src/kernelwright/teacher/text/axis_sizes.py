@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kernelwright.programs.program import Program
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import Dim
 from kernelwright.teacher.tile.views import Side, sources
 
@@ -20,7 +20,7 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
             alone = next((i for i, dim in enumerate(index) if _is_alone(dim, symbol)), None)
             if name not in given:
                 if alone is not None and not made:
-                    sizes = Sizes(program)
+                    sizes = ValueSizes(program)
                     text = sizes.of(name)[alone]
                     made = sizes.closed(sizes.symbols.get(text, text))
                 continue

@@ -10,7 +10,7 @@ import math
 from collections.abc import Container
 from typing import Any
 
-from kernelwright.ops.operator import Kind
+from kernelwright.ops.operator import ParameterKind
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.text.divisions import (
@@ -242,7 +242,7 @@ def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> 
         value = call.arg(param.name)
         if isinstance(value, Ref):
             texts[param.name] = operands[param.name]
-        elif param.kind is not Kind.ATTRIBUTE or isinstance(value, int | float):
+        elif param.kind is not ParameterKind.ATTRIBUTE or isinstance(value, int | float):
             texts[param.name] = literal(value)
     if call.outputs[0] in rounded and (text := nearest(call, texts)):
         return text

@@ -11,7 +11,7 @@ from dataclasses import Field, replace
 from math import prod
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from kernelwright.teacher.text.space import Space
+from kernelwright.teacher.text.space import StageSpace
 
 ALIGNED = 16
 _WHY = "sizes that 16 does not divide are constants: neighbours are loaded together"
@@ -35,7 +35,7 @@ class Fixable(Protocol):
 S = TypeVar("S", bound=Fixable)
 
 
-def with_fixed(schedules: Sequence[S], space: Space) -> list[S]:
+def with_fixed(schedules: Sequence[S], space: StageSpace) -> list[S]:
     """The schedules, and where that can matter the same with fixed sizes. Of these most come first;
     the best of the others is fourth, so that measuring may say otherwise."""
     num_elements = prod(axis.size for axis in space.axes)

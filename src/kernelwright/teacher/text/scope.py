@@ -6,15 +6,15 @@ from math import prod
 
 from kernelwright.teacher.source import used_in
 from kernelwright.teacher.text.fixed_sizes import ALIGNED
-from kernelwright.teacher.text.space import Axis, Space
+from kernelwright.teacher.text.space import SpaceAxis, StageSpace
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class IndexGroup:
     """One index variable that walks one axis, or several as if they were one."""
 
     var: str
-    axes: tuple[Axis, ...]
+    axes: tuple[SpaceAxis, ...]
     """Major first."""
     count: str
     """The kernel argument that holds the number of positions."""
@@ -24,20 +24,22 @@ class Group:
     """Positions may lie beyond the end; a program's own scalar position never does."""
 
 
-def group(space: Space, names: Sequence[str], merged: str, *, is_masked: bool = True) -> Group:
+def group(
+    space: StageSpace, names: Sequence[str], merged: str, *, is_masked: bool = True
+) -> IndexGroup:
     """A group of a space's axes; `merged` is its variable where it walks more or less than one."""
     axes = tuple(space.axis(name) for name in names)
     runtime = space.runtime(names)
     if len(axes) == 1:
-        return Group(axes[0].index, axes, axes[0].count, runtime, is_masked)
+        return IndexGroup(axes[0].index, axes, axes[0].count, runtime, is_masked)
     count = f"n_{merged}" if merged.endswith(("s", "outer")) else f"n_{merged}s"
-    return Group(merged, axes, count, runtime, is_masked)
+    return IndexGroup(merged, axes, count, runtime, is_masked)
 
 
-class Scope:
+class IndexScope:
     """Where the elements of a tile lie; records what the texts it gives rely on."""
 
-    def __init__(self, groups: Sequence[Group]) -> None:
+    def __init__(self, groups: Sequence[IndexGroup]) -> None:
         self.groups = tuple(groups)
         self.sizes: dict[str, str] = {}
         """Size arguments used so far -> their text in the wrapper."""
@@ -47,18 +49,18 @@ class Scope:
         self.derived: dict[str, dict[str, str]] = {group.var: {} for group in groups}
         """Index variable -> variables computed from it, in order of first use."""
 
-    def count(self, group: Group) -> str:
+    def count(self, group: IndexGroup) -> str:
         """The group's size argument, recorded as used."""
         self.sizes[group.count] = group.runtime
         return group.count
 
-    def axis_count(self, axis: Axis) -> str:
+    def axis_count(self, axis: SpaceAxis) -> str:
         self.sizes[axis.count] = axis.runtime
         if axis.size % ALIGNED:
             self.unaligned.add(axis.count)
         return axis.count
 
-    def _tile_count(self, group: Group) -> str:
+    def _tile_count(self, group: IndexGroup) -> str:
         if prod(axis.size for axis in group.axes) % ALIGNED:
             self.unaligned.add(group.count)
         return self.count(group)
@@ -96,7 +98,7 @@ class Scope:
             runs.append((self._index(group, first, last), size))
         return runs
 
-    def _index(self, group: Group, first: int, last: int) -> str:
+    def _index(self, group: IndexGroup, first: int, last: int) -> str:
         if first == 0 and last == len(group.axes) - 1:
             return group.var
         run, minor = group.axes[first : last + 1], group.axes[last + 1 :]
@@ -109,7 +111,7 @@ class Scope:
         self.derived[group.var][name] = text
         return name
 
-    def group_of(self, axis: str) -> Group:
+    def group_of(self, axis: str) -> IndexGroup:
         return next(g for g in self.groups if axis in {a.name for a in g.axes})
 
     def mask(self, axes: Sequence[str] | frozenset[str]) -> str:
@@ -138,7 +140,7 @@ class Scope:
             {name: name for name in used if name in known},
         )
 
-    def indices(self, group: Group) -> list[str]:
+    def indices(self, group: IndexGroup) -> list[str]:
         """Lines that compute the variables derived from a group's."""
         return [f"{name} = {text}" for name, text in self.derived[group.var].items()]
 

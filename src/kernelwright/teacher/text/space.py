@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
-from kernelwright.teacher.nodes.graph import Stage, Tensor
+from kernelwright.teacher.nodes.graph import KernelStage, Tensor
 
 Run = tuple[int, ...]
 """Axes of the graph that lie side by side wherever they occur."""
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class SpaceAxis:
     """One collapsed axis."""
 
     name: str
@@ -43,19 +43,19 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class StageSpace:
     """Collapsed axes and where each tensor lies in them."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SpaceAxis, ...]
     """In memory order of the leading tensor."""
     reduced: frozenset[str]
     orders: dict[str, tuple[str, ...]]
     """Tensor -> names of its axes in memory order."""
     members: dict[str, tuple[int, ...]]
     """Axis name -> the graph's axes it is made of."""
-    stage: Stage
+    stage: KernelStage
 
-    def axis(self, name: str) -> Axis:
+    def axis(self, name: str) -> SpaceAxis:
         return next(axis for axis in self.axes if axis.name == name)
 
     def runtime(self, names: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ class Space:
         return tuple(axis.name for axis in self.axes if axis.name not in self.reduced)
 
 
-def collapse(stage: Stage) -> Space:
+def collapse(stage: KernelStage) -> StageSpace:
     """Merge axes that are neighbours in every tensor that has them and equally reduced or kept."""
     leading = leading_tensor(stage)
     tensors = (*stage.inputs, *stage.outputs)
@@ -86,10 +86,10 @@ def collapse(stage: Stage) -> Space:
                 break
     names = dict(zip(order, _names_of(stage, order, leading), strict=True))
     axes = tuple(
-        Axis(names[group], prod(map(stage.graph.axes.size, group)), size_text(stage, group))
+        SpaceAxis(names[group], prod(map(stage.graph.axes.size, group)), size_text(stage, group))
         for group in order
     )
-    return Space(
+    return StageSpace(
         axes,
         frozenset(names[group] for group in order if group[0] in stage.reduced),
         {name: tuple(names[group] for group in row) for name, row in rows.items()},
@@ -98,14 +98,14 @@ def collapse(stage: Stage) -> Space:
     )
 
 
-def leading_tensor(stage: Stage) -> Tensor:
+def leading_tensor(stage: KernelStage) -> Tensor:
     """The tensor whose memory order the kernels walk: the largest input of a reduction, the
     largest output otherwise."""
     tensors = stage.inputs if stage.reduced else stage.outputs
     return max(tensors, key=lambda t: t.type.numel)
 
 
-def walk_order(stage: Stage) -> list[int]:
+def walk_order(stage: KernelStage) -> list[int]:
     """All axes of a stage, in the order that the kernels walk them."""
     order = list(leading_tensor(stage).order)
     for tensor in (*stage.inputs, *stage.outputs):
@@ -125,7 +125,9 @@ def _join(row: list[Run], first: Run, second: Run) -> None:
         row[at : at + 2] = [(*first, *second)]
 
 
-def _names_of(stage: Stage, order: Sequence[tuple[int, ...]], leading: Tensor) -> Sequence[str]:
+def _names_of(
+    stage: KernelStage, order: Sequence[tuple[int, ...]], leading: Tensor
+) -> Sequence[str]:
     """The names of an image's dimensions where the leading tensor is an image; else names by
     position."""
     if len(leading.dims) >= 4 and len(order) > 1:
@@ -135,14 +137,14 @@ def _names_of(stage: Stage, order: Sequence[tuple[int, ...]], leading: Tensor) -
     return _NAMES.get(len(order)) or tuple(f"dim{i}" for i in range(len(order)))
 
 
-def _image_name(stage: Stage, group: frozenset[int], image: Tensor) -> str:
+def _image_name(stage: KernelStage, group: frozenset[int], image: Tensor) -> str:
     groups = {a for axis in stage.graph.constants for a in stage.graph.axes.resolve((axis,))}
     space = {axis for dim in image.dims[2:] for axis in dim}
     parts = {"batch": image.dims[0], "groups": groups, "channels": image.dims[1], "pixels": space}
     return next((name for name, part in parts.items() if group <= set(part)), "")
 
 
-def size_text(stage: Stage, axes: Sequence[int]) -> str:
+def size_text(stage: KernelStage, axes: Sequence[int]) -> str:
     """Wrapper text of the product of the sizes of some of the graph's axes."""
     for tensor in _given(stage):
         dims = [i for i, dim in enumerate(tensor.dims) if dim and set(dim) <= set(axes)]
@@ -163,12 +165,12 @@ def product(factors: Sequence[str]) -> str:
     return " * ".join(f"({f})" if "//" in f else f for f in factors) or "1"
 
 
-def _given(stage: Stage) -> list[Tensor]:
+def _given(stage: KernelStage) -> list[Tensor]:
     """The stage's inputs in order, those in memory first."""
     return sorted(stage.inputs, key=lambda t: t.is_pulled)
 
 
-def axis_texts(stage: Stage) -> dict[int, str]:
+def axis_texts(stage: KernelStage) -> dict[int, str]:
     """Size of every axis as wrapper text: an input's dimension, a constant, or the rest of one."""
     size, resolve = stage.graph.axes.size, stage.graph.axes.resolve
     texts = {a: str(n) for axis, n in stage.graph.constants.items() for a in resolve((axis,))}
@@ -189,7 +191,7 @@ def axis_texts(stage: Stage) -> dict[int, str]:
     return texts
 
 
-def shape_texts(stage: Stage, tensor: Tensor) -> tuple[str, ...]:
+def shape_texts(stage: KernelStage, tensor: Tensor) -> tuple[str, ...]:
     """A tensor's sizes as wrapper texts: an input's where they are the same."""
     for given in _given(stage):
         if given.dims == tensor.dims and not given.is_pulled:

@@ -16,7 +16,7 @@ from kernelwright.teacher.tile.index import Index, Term, size_of, times
 from kernelwright.teacher.tile.views import is_elementwise, is_view, source, view_index
 
 
-class Sizes:
+class ValueSizes:
     """Symbols for the sizes of values, found forwards from the inputs when they are asked for."""
 
     def __init__(self, program: Program, known: Mapping[str, str] | None = None) -> None:
@@ -40,7 +40,7 @@ class Sizes:
                 for i, size in enumerate(given.type.shape)
             )
 
-    def fork(self) -> "Sizes":
+    def fork(self) -> "ValueSizes":
         """The same, to which symbols can be added apart."""
         made = copy(self)
         made.symbols, made._of = dict(self.symbols), dict(self._of)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.programs.program import Ref
-from kernelwright.teacher.contraction.parts import Product, Schedule
+from kernelwright.teacher.contraction.parts import Product, ProductSchedule
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     AxisText,
@@ -40,7 +40,7 @@ class Channels:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counts:
+class ChannelCounts:
     """Numbers of groups and of channels a group, with the wrapper's texts of them."""
 
     groups: int
@@ -68,7 +68,7 @@ class Convolution(Product):
     sweeps: tuple[Sweep, ...]
     pixels: str
     """The tile's axis of pixels, "m" or "n"; the other is that of channels."""
-    counts: Counts
+    counts: ChannelCounts
     pixel_index: Index
     """The pixel of the output of one phase: (sample or nothing, *positions)."""
 
@@ -110,7 +110,7 @@ class Convolution(Product):
         """Groups are independent products."""
         return "b" in axes_of(self.index)
 
-    def position(self, schedule: Schedule) -> list[str]:
+    def position(self, schedule: ProductSchedule) -> list[str]:
         lines = super().position(schedule)
         if not self.phased:
             return lines
@@ -140,7 +140,7 @@ class Convolution(Product):
 
     @staticmethod
     @abstractmethod
-    def split(counts: Counts, channels: str) -> tuple[Channels, dict[str, str]]:
+    def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
         """How the form indexes channels, given the tile's axis of them, and the sizes it needs."""
 
 

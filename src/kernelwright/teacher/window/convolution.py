@@ -13,7 +13,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.forms import split_k, tiled
-from kernelwright.teacher.contraction.parts import ROUNDED, Schedule
+from kernelwright.teacher.contraction.parts import ROUNDED, ProductSchedule
 from kernelwright.teacher.contraction.schedules import (
     BYTES_PER_S,
     LAUNCH_S,
@@ -92,9 +92,9 @@ _ORDERS = {
 class _Item:
     """One way to write the convolution."""
 
-    write: Callable[[Convolution, Schedule], Candidate]
+    write: Callable[[Convolution, ProductSchedule], Candidate]
     product: Convolution
-    schedule: Schedule
+    schedule: ProductSchedule
     is_copied: bool = False
     """Image and weights are copied in channels-last first."""
 
@@ -158,9 +158,11 @@ def _products(program: Program) -> Iterator[Convolution]:
                 continue
 
 
-def _trial(product: Convolution) -> Schedule:
+def _trial(product: Convolution) -> ProductSchedule:
     """Any schedule: whether a form can be written does not depend on it."""
-    return Schedule(block_m=16, block_n=16, block_k=16, num_warps=4, order=_orders(product)[0])
+    return ProductSchedule(
+        block_m=16, block_n=16, block_k=16, num_warps=4, order=_orders(product)[0]
+    )
 
 
 def _suits(product: Convolution) -> bool:
@@ -220,12 +222,12 @@ def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]
             yield _Item(split_k, product, slices)
 
 
-def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[Schedule]:
+def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[ProductSchedule]:
     """Over few channels: no pipeline, since what few steps load is in L1 mostly."""
     made = product.lengths[product.channels]
     for channels, pixels, block_k, warps in _FEW_TILES:
         blocks = (channels, pixels) if product.pixels == "n" else (pixels, channels)
-        schedule = Schedule(
+        schedule = ProductSchedule(
             block_m=blocks[0],
             block_n=blocks[1],
             block_k=block_k,
@@ -240,7 +242,7 @@ def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[Schedule]:
             yield schedule
 
 
-def _unspilled(tile: Schedule) -> Schedule:
+def _unspilled(tile: ProductSchedule) -> ProductSchedule:
     """Factors in parts and the addresses of windows do not fit into four warps' registers where the
     tile is large: 272 bytes of 128 x 64 were spilled on sm_90, none with eight."""
     is_large = "x3" in tile.precision and tile.block_m * tile.block_n >= 128 * 64
@@ -265,7 +267,7 @@ def _direct_items(product: Convolution) -> Iterator[_Item]:
 def _direct_item(
     product: Convolution, block_m: int, block_n: int, num_warps: int, why: str
 ) -> _Item:
-    schedule = Schedule(
+    schedule = ProductSchedule(
         block_m=block_m, block_n=block_n, block_k=0, num_warps=num_warps, num_stages=1, why=why
     )
     return _Item(tiled, product, schedule)
@@ -314,7 +316,7 @@ def _estimate_s(item: _Item) -> float:
     return copying_s + scattered * padding * estimate_s(product, schedule, memory_s)
 
 
-def _direct_s(product: Direct, schedule: Schedule, num_taps: int) -> float:
+def _direct_s(product: Direct, schedule: ProductSchedule, num_taps: int) -> float:
     """Seconds of loads from L1, and for a dense tile of adding products: a thread's loads serve the
     rows and columns of its part of the tile."""
     products = float(product.out.numel * product.counts.taken * num_taps)

@@ -9,10 +9,10 @@ holds a tile of registers, and each value it loads serves a row or a column of t
 from dataclasses import dataclass
 from math import prod
 
-from kernelwright.teacher.contraction.parts import Schedule
+from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.tile.index import AxisText, Dim, Term, parts
-from kernelwright.teacher.window.conv import Channels, Convolution, Counts
-from kernelwright.teacher.window.walk import Sum, Walk
+from kernelwright.teacher.window.conv import ChannelCounts, Channels, Convolution
+from kernelwright.teacher.window.walk import SummedAxes, Walk
 
 _MAX_UNROLLED = 32
 """Windows of more taps, and those of dense tiles, are unrolled along the innermost dimension
@@ -26,7 +26,7 @@ class Direct(Convolution):
     """All groups lie along the tile's axis of channels."""
 
     @staticmethod
-    def split(counts: Counts, channels: str) -> tuple[Channels, dict[str, str]]:
+    def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
         symbol = channels.upper()
         sizes: dict[str, str] = {}
         taken: Dim = ()
@@ -44,16 +44,16 @@ class Direct(Convolution):
         sizes[symbol] = counts.total_text
         return Channels(group=group, taken=taken, made=made), sizes
 
-    def loop(self, _: Schedule) -> str:
+    def loop(self, _: ProductSchedule) -> str:
         return "direct"
 
-    def is_dense(self, schedule: Schedule) -> bool:
+    def is_dense(self, schedule: ProductSchedule) -> bool:
         return self.pixels == "n" and self.counts.groups == 1 and schedule.block_m >= _DENSE
 
-    def accumulate(self, schedule: Schedule) -> list[str]:
+    def accumulate(self, schedule: ProductSchedule) -> list[str]:
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
         channel = {"c": AxisText("c")} if self.counts.taken > 1 else {}
-        over = Sum(
+        over = SummedAxes(
             image=channel,
             weights=channel | {f"k{s.at}": AxisText(s.weight(s.tap)) for s in moving},
             taps={sweep.at: sweep.tap for sweep in moving},

@@ -10,7 +10,13 @@ from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import matters
 from kernelwright.teacher.tile.index import Index, Term, axes_of, flat_axis, times
 from kernelwright.teacher.tile.views import Side, is_view
-from kernelwright.teacher.window.conv import Channels, Convolution, Counts, other_axis, phase_axis
+from kernelwright.teacher.window.conv import (
+    ChannelCounts,
+    Channels,
+    Convolution,
+    other_axis,
+    phase_axis,
+)
 from kernelwright.teacher.window.sweep import Sweep, sweeps
 
 _CHEAP = frozenset({
@@ -42,7 +48,7 @@ def find(program: Program, form: type[Form], pixels: str) -> Form:
     window = sweeps(call, weights.shape[2:])
     if prod(sweep.kernel for sweep in window) > 1:
         _check_cheap(program, call)
-    return _Reading(program, call, window).product(form, pixels)
+    return _ConvolutionReading(program, call, window).product(form, pixels)
 
 
 def _check_cheap(program: Program, call: Call) -> None:
@@ -59,7 +65,7 @@ def _check_cheap(program: Program, call: Call) -> None:
         pending += before.refs()
 
 
-class _Reading:
+class _ConvolutionReading:
     """A convolution's shapes taken apart."""
 
     def __init__(self, program: Program, call: Call, window: tuple[Sweep, ...]) -> None:
@@ -88,7 +94,7 @@ class _Reading:
         dims = zip(symbols, shape, strict=True)
         return Side(value, tuple((Term(symbol, symbol, size),) for symbol, size in dims))
 
-    def counts(self) -> Counts:
+    def counts(self) -> ChannelCounts:
         groups = self.call.arg("groups")
         place = -len(self.window) - 1
         taken = self.image_shape[place] // groups
@@ -101,7 +107,7 @@ class _Reading:
             total = made_text if groups == 1 else f"{groups_text} * {made_text}"
         else:
             made_text, taken_text = share, self.size("W1")
-        return Counts(
+        return ChannelCounts(
             groups=groups,
             taken=taken,
             made=self.out_shape[place] // groups,
@@ -151,7 +157,7 @@ class _Reading:
         """Symbols of the kernel's sizes that texts need."""
         return [f"K{sweep.symbol}" for sweep in self.window if sweep.is_moving]
 
-    def known(self, counts: Counts) -> list[str]:
+    def known(self, counts: ChannelCounts) -> list[str]:
         """Symbols of sizes that kernels have as constants: of few channels, and where rows of the
         output are better known to the compiler (`fixed_sizes`), of image and output."""
         if not counts.are_few:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.ops.operator import Layout
-from kernelwright.teacher.contraction.parts import ROUNDED, Loads, Schedule, dot, shared_bytes, wide
+from kernelwright.teacher.contraction.parts import (
+    ROUNDED,
+    Loads,
+    ProductSchedule,
+    dot,
+    shared_bytes,
+    wide,
+)
 from kernelwright.teacher.tile.index import (
     AxisText,
     Term,
@@ -22,8 +29,8 @@ from kernelwright.teacher.tile.index import (
     position,
     times,
 )
-from kernelwright.teacher.window.conv import Channels, Convolution, Counts
-from kernelwright.teacher.window.walk import Sum, Walk
+from kernelwright.teacher.window.conv import ChannelCounts, Channels, Convolution
+from kernelwright.teacher.window.walk import SummedAxes, Walk
 
 _COMMENTS = {
     "taps": "# One loop over taps and, within each, blocks of channels.",
@@ -37,7 +44,7 @@ class ImplicitGemm(Convolution):
     """Tensor cores: sums over blocks of channels, each group a product of its own."""
 
     @staticmethod
-    def split(counts: Counts, channels: str) -> tuple[Channels, dict[str, str]]:
+    def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
         symbol = channels.upper()
         group = (Term("b", "G", counts.groups),) if counts.groups > 1 else ()
         taken, made = Term("c", "C", counts.taken), Term(channels, symbol, counts.made)
@@ -45,11 +52,11 @@ class ImplicitGemm(Convolution):
         sizes |= {"C": counts.taken_text, symbol: counts.made_text}
         return Channels(group=group, taken=(taken,), made=(made,)), sizes
 
-    def loop(self, schedule: Schedule) -> str:
+    def loop(self, schedule: ProductSchedule) -> str:
         name = f"implicit_gemm_{schedule.order}"
         return f"{name}_split_k" if schedule.split_k > 1 else name
 
-    def shared_bytes(self, schedule: Schedule) -> int:
+    def shared_bytes(self, schedule: ProductSchedule) -> int:
         """What a step's tiles take of shared memory."""
         key = schedule.order, schedule.precision == ROUNDED
         if key not in self._loads:
@@ -65,11 +72,11 @@ class ImplicitGemm(Convolution):
         """The loads of the tiles in each order of the loop, rounded or not."""
         return {}
 
-    def has_known_places(self, schedule: Schedule) -> bool:
+    def has_known_places(self, schedule: ProductSchedule) -> bool:
         """Where elements of a window lie is known when the kernel is compiled."""
         return schedule.order == "flat" and self.counts.are_few and not self.phased
 
-    def accumulate(self, schedule: Schedule) -> list[str]:
+    def accumulate(self, schedule: ProductSchedule) -> list[str]:
         steps = _Steps(self, schedule.order)
         walk = Walk(self, self.view(), steps.over, is_rounded=schedule.precision == ROUNDED)
         image, weights = walk.image(), walk.weights()
@@ -100,9 +107,9 @@ class _Steps:
         places = (column, row) if product.pixels == "m" else (row, column)
         self.over = self._flat(product, *places) if order == "flat" else self._blocks(*places)
 
-    def _blocks(self, image: str, weights: str) -> Sum:
+    def _blocks(self, image: str, weights: str) -> SummedAxes:
         taps = {f"k{sweep.at}": AxisText(sweep.weight(sweep.tap)) for sweep in self.moving}
-        return Sum(
+        return SummedAxes(
             image={"c": AxisText("cs", image, "C")},
             weights={"c": AxisText("cs", weights, "C")} | taps,
             taps={sweep.at: sweep.tap for sweep in self.moving},
@@ -110,7 +117,7 @@ class _Steps:
             is_narrow=True,
         )
 
-    def _flat(self, product: ImplicitGemm, image: str, weights: str) -> Sum:
+    def _flat(self, product: ImplicitGemm, image: str, weights: str) -> SummedAxes:
         slices = [(f"k{sweep.at}", f"K{sweep.symbol}", sweep.kernel) for sweep in self.moving]
         is_last = product.program.type_of(product.weights.value).layout is Layout.CHANNELS_LAST
         slices.insert(len(slices) if is_last else 0, ("c", "C", product.counts.taken))
@@ -118,7 +125,7 @@ class _Steps:
         dims = dict(zip(axes, flat_axis("k", symbols, lengths), strict=True))
         size = times("C", *self._num_taps)
         in_image = {"k": AxisText("ks", image, size)}
-        return Sum(
+        return SummedAxes(
             image=in_image,
             weights={"k": AxisText("ks", weights, size)},
             taps={s.at: position(dims[f"k{s.at}"][0], in_image) for s in self.moving},

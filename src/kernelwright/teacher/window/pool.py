@@ -15,7 +15,7 @@ from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import (
     AxisText,
     Index,
@@ -52,7 +52,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Pool:
+class WindowPool:
     """A program with one pool, as its kernels see it."""
 
     program: Program
@@ -81,7 +81,7 @@ class Pool:
         return max(self.source.numel, self.out.numel) >= 2**31
 
 
-def find(program: Program) -> Pool:
+def find(program: Program) -> WindowPool:
     """The program's one pool.
 
     Raises:
@@ -95,10 +95,10 @@ def find(program: Program) -> Pool:
     window = tuple(slides(calls[0], source.shape[source.rank - spatial :]))
     if prod(slide.kernel for slide in window) > _MAX_WINDOW:
         raise NotWritable("a long window: a reduction")
-    return Pool(program, calls[0], kind, window, source)
+    return WindowPool(program, calls[0], kind, window, source)
 
 
-def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
+def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
     """One kernel for the pool and all around it.
 
     Raises:
@@ -143,7 +143,7 @@ def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
 # Indices and sizes
 
 
-def _out_index(pool: Pool, blocks: Blocks) -> Index:
+def _out_index(pool: WindowPool, blocks: Blocks) -> Index:
     """Index of the pool's result: one axis in memory order, or channels and pixels."""
     names = [*pool.outer, *(f"O{slide.symbol}" for slide in pool.window)]
     lengths = pool.out.shape
@@ -167,7 +167,7 @@ def _view(blocks: Blocks) -> View:
     return {"i": AxisText("offs", "", "TOTAL")}
 
 
-def _sizes(pool: Pool, blocks: Blocks, side: Side) -> dict[str, str]:
+def _sizes(pool: WindowPool, blocks: Blocks, side: Side) -> dict[str, str]:
     sizes = {name: measure(pool.program, name, [side]) for name in pool.outer}
     sizes |= {s.symbol: measure(pool.program, s.symbol, [side]) for s in pool.window}
     made = {f"O{slide.symbol}": slide.out_size for slide in pool.window}
@@ -180,7 +180,7 @@ def _sizes(pool: Pool, blocks: Blocks, side: Side) -> dict[str, str]:
 # Lines
 
 
-def _place(pool: Pool, blocks: Blocks) -> list[str]:
+def _place(pool: WindowPool, blocks: Blocks) -> list[str]:
     wide = ".to(tl.int64)" if pool.is_wide else ""
     if not blocks.is_plane:
         return [f"offs = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)"]
@@ -203,7 +203,7 @@ def _shape(blocks: Blocks) -> str:
 class _Loop:
     """Lines that walk the window and gather its elements in `pooled`."""
 
-    def __init__(self, pool: Pool, blocks: Blocks, out: Index, view: View) -> None:
+    def __init__(self, pool: WindowPool, blocks: Blocks, out: Index, view: View) -> None:
         spatial = len(pool.window)
         inner = tuple(
             (Term(slide.at, slide.symbol, size),)
@@ -216,7 +216,7 @@ class _Loop:
         view = {**view, **{slide.at: slide.axis for slide in pool.window}}
         self.inside = mask(list(view), view)
         axes = "".join(slide.at for slide in pool.window)
-        self.texts = Sizes(pool.program, _sizes(pool, blocks, self.side))
+        self.texts = ValueSizes(pool.program, _sizes(pool, blocks, self.side))
         self.body = PullBody(
             pool.program, view, self.texts, RULES,
             is_wide=pool.is_wide, inside=self.inside, loop=axes, tag="_in",
@@ -230,7 +230,7 @@ class _Loop:
         self.lines = self._nested(pool, self._gather(pool, element))
         self.average = self._divide(pool)
 
-    def _gather(self, pool: Pool, element: str) -> list[str]:
+    def _gather(self, pool: WindowPool, element: str) -> list[str]:
         if self.leaves:
             # What lies outside must not count, whatever fused code makes of it.
             element = f"tl.where(inside, {element}, {self.neutral})"
@@ -238,7 +238,7 @@ class _Loop:
             return [f"pooled += {element}"]
         return [f"pooled = tl.maximum(pooled, {element}, propagate_nan=tl.PropagateNan.ALL)"]
 
-    def _nested(self, pool: Pool, gather: list[str]) -> list[str]:
+    def _nested(self, pool: WindowPool, gather: list[str]) -> list[str]:
         is_short = prod(slide.kernel for slide in pool.window) <= _MAX_UNROLLED
         lines: list[str] = []
         indent = ""
@@ -252,7 +252,7 @@ class _Loop:
         inside = [f"inside = {self.inside}"] if self.leaves else []
         return lines + [indent + line for line in (*inside, *self.body.lines, *gather)]
 
-    def _divide(self, pool: Pool) -> list[str]:
+    def _divide(self, pool: WindowPool) -> list[str]:
         if pool.kind == "max":
             return []
         is_adaptive = pool.window[0].adaptive > 0

@@ -6,7 +6,7 @@ from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.ways import Way
-from kernelwright.teacher.window.pool import Blocks, Pool, find, write_pool
+from kernelwright.teacher.window.pool import Blocks, WindowPool, find, write_pool
 from kernelwright.teacher.window.slide import POOLS
 
 _FLAT = ((512, 4), (256, 4), (1024, 8), (1024, 4), (128, 4), (2048, 8))
@@ -35,7 +35,7 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     ]
 
 
-def _blocks_of(pool: Pool) -> list[Blocks]:
+def _blocks_of(pool: WindowPool) -> list[Blocks]:
     """Every schedule that makes sense, the favourite first."""
     flat = [
         Blocks(

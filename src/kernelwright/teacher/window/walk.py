@@ -11,7 +11,7 @@ from kernelwright.teacher.window.sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class WindowFactor:
     """Lines that load one factor's tile of a step into the variable `name`."""
 
     name: str
@@ -30,7 +30,7 @@ class Factor:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sum:
+class SummedAxes:
     """The axes that are summed over, as the kernel writes them."""
 
     image: dict[str, AxisText]
@@ -49,7 +49,7 @@ class Walk:
     """A loop's lines and what it loads."""
 
     def __init__(
-        self, product: Convolution, tile: View, over: Sum, *, is_rounded: bool = False
+        self, product: Convolution, tile: View, over: SummedAxes, *, is_rounded: bool = False
     ) -> None:
         """`is_rounded`: factors are rounded to TF32."""
         self.product, self.tile, self.over, self._is_rounded = product, tile, over, is_rounded
@@ -57,7 +57,7 @@ class Walk:
         self._tests = [test for sweep in self.moving for test in _tests(sweep)]
         self._is_pulled = _is_pulled(product, product.image)
 
-    def image(self) -> Factor:
+    def image(self) -> WindowFactor:
         product, over = self.product, self.over
         # Pixels lie behind the image's spatial axes too.
         here = self._tile_axes(axes_of(product.image.index) | {product.pixels})
@@ -67,7 +67,7 @@ class Walk:
         guarded[product.pixels] = replace(self.tile[product.pixels], conditions=("inside",))
         return self._load(product.image, guarded | over.image, (starts, moves), "image")
 
-    def weights(self) -> Factor:
+    def weights(self) -> WindowFactor:
         side, moves = self.product.weights, self.over.weights
         here = self._tile_axes(axes_of(side.index))
         return self._load(side, here | moves, (here, moves), "weights")
@@ -75,7 +75,7 @@ class Walk:
     def _tile_axes(self, met: set[str]) -> dict[str, AxisText]:
         return {axis: text for axis, text in self.tile.items() if axis in met}
 
-    def _load(self, side: Side, view: View, walk: tuple[View, View], name: str) -> Factor:
+    def _load(self, side: Side, view: View, walk: tuple[View, View], name: str) -> WindowFactor:
         product = self.product
         is_plain = only_views(product.program, side.value, COPIES)
         widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
@@ -101,8 +101,8 @@ class Walk:
         if self._is_rounded:
             text = f"round_to_tf32({text})"
         if text == loaded:
-            return Factor(loaded, body.before, [*slices, *body.lines])
-        return Factor(name, body.before, [*slices, *body.lines, f"{name} = {text}"])
+            return WindowFactor(loaded, body.before, [*slices, *body.lines])
+        return WindowFactor(name, body.before, [*slices, *body.lines, f"{name} = {text}"])
 
     def head(self, lines: list[str]) -> list[str]:
         """`lines`, which place the tile, and where its windows start."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.data.pool.steps import JudgedStep
 from kernelwright.policy.places import ends_of
-from kernelwright.train.rl.credit import Credit, Part
+from kernelwright.train.rl.credit import Credit, CreditPart
 from kernelwright.train.rl.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def with_kernels(
         share = fmean(step.is_right for step in groups[rollout.group])
         ends = ends_of(rollout.tokens, tokenizer)
         parts = tuple(
-            Part(begin, end, step.is_right - share)
+            CreditPart(begin, end, step.is_right - share)
             for step, names in _own_functions(rollout.steps)
             for begin, end in token_ranges(rollout.answer.text, names, ends)
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CreditPart:
     """Some tokens of an answer that have an advantage of their own."""
 
     begin: int
@@ -36,7 +36,7 @@ class Credit:
     is_correct: bool
     weight: float
     """drpo: among the right answers of its group."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CreditPart, ...] = ()
     """Tokens with another advantage than the answer (`rl.by_kernel`)."""
 
     @property

@@ -34,7 +34,7 @@ class Promotion:
 
 
 @dataclass(kw_only=True, slots=True)
-class State:
+class CurriculumState:
     """What a run that is resumed needs."""
 
     stage: int = 0
@@ -61,7 +61,7 @@ class State:
         }
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "State":
+    def from_json(cls, values: Mapping[str, Any]) -> "CurriculumState":
         return cls(
             stage=values["stage"],
             steps_in_stage=values["steps_in_stage"],
@@ -76,7 +76,7 @@ class State:
 class Curriculum:
     def __init__(
         self,
-        settings: recipe.Curriculum,
+        settings: recipe.CurriculumSettings,
         sizes: Mapping[int, int],
         *,
         right_teaches: bool = False,
@@ -93,13 +93,13 @@ class Curriculum:
         """
         self.settings, self.sizes = settings, sizes
         self._right_teaches, self._is_even = right_teaches, is_even
-        even = recipe.Stage(levels={str(level): 1.0 for level in sizes})
+        even = recipe.CurriculumStage(levels={str(level): 1.0 for level in sizes})
         stages = [_levels(stage, sizes) for stage in settings.stages or (even,)]
         self._limits = list(settings.stages or (even,))
         if settings.mix is recipe.Mix.FIXED:
             stages, self._limits = stages[-1:], [even]
         self.stages = stages
-        self.state = State()
+        self.state = CurriculumState()
 
     @property
     def mix(self) -> Mapping[int, float]:
@@ -202,7 +202,7 @@ class Curriculum:
         return Promotion(self.state.stage - 1, self.state.stage, share)
 
 
-def _levels(stage: recipe.Stage, sizes: Mapping[int, int]) -> dict[int, float]:
+def _levels(stage: recipe.CurriculumStage, sizes: Mapping[int, int]) -> dict[int, float]:
     """Level -> share."""
     wanted = {name: weight for name, weight in stage.levels.items() if weight}
     known = {str(level) for level, size in sizes.items() if size}

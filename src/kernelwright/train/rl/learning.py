@@ -20,8 +20,8 @@ from trl import GRPOConfig, GRPOTrainer
 from kernelwright.policy.texts import Text, ids_and_mask
 from kernelwright.train.kept import KeptTrainer
 from kernelwright.train.objectives import drpo, reference_kl
-from kernelwright.train.rl.passes import Row, blank, passes_of, spread, tensors
-from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.passes import LearnedRow, blank, passes_of, spread, tensors
+from kernelwright.train.rl.recipe import Loss, RlRecipe
 
 IGNORED = -100
 """Label of a token that is no answer's."""
@@ -30,12 +30,12 @@ IGNORED = -100
 class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
     """Has no loop of its own: who calls `learn` says when, and steps the optimiser."""
 
-    recipe: Recipe
+    recipe: RlRecipe
 
     def __init__(
         self,
         *,
-        recipe: Recipe,
+        recipe: RlRecipe,
         model: Any,
         tokenizer: Any,
         config: GRPOConfig,
@@ -59,7 +59,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         )
         self.remove_callback(PrinterCallback)  # records and progress say it already
 
-    def learn(self, model: Any, rows: Sequence[Row]) -> torch.Tensor:
+    def learn(self, model: Any, rows: Sequence[LearnedRow]) -> torch.Tensor:
         """The mean loss of the updates; the last one's gradients are left to the caller."""
         updates = self.recipe.objective.updates
         rows = self._with_reference(rows)
@@ -74,7 +74,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             torch.cuda.synchronize(self.args.device)
         return torch.stack(losses).mean()
 
-    def _with_reference(self, rows: Sequence[Row]) -> Sequence[Row]:
+    def _with_reference(self, rows: Sequence[LearnedRow]) -> Sequence[LearnedRow]:
         """With log-probabilities of the model that the run began with, where the loss asks."""
         if not self.recipe.objective.kl:
             return rows
@@ -83,7 +83,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             replace(row, reference_logps=logps) for row, logps in zip(rows, reference, strict=True)
         ]
 
-    def _update(self, model: Any, rows: Sequence[Row]) -> torch.Tensor:
+    def _update(self, model: Any, rows: Sequence[LearnedRow]) -> torch.Tensor:
         """Gradients of one update, from passes of equal numbers of tokens; its loss."""
         if self._is(Loss.DRPO):
             loss, gradients = self._whole_gradient(model, rows)
@@ -100,7 +100,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
     def _pass_all(
         self,
         model: Any,
-        rows: Sequence[Row],
+        rows: Sequence[LearnedRow],
         gradients: Sequence[np.ndarray] | None,
         row_weight: float,
     ) -> torch.Tensor:
@@ -144,7 +144,9 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             processes=self.accelerator.num_processes,
         )
 
-    def _whole_gradient(self, model: Any, rows: Sequence[Row]) -> tuple[float, list[np.ndarray]]:
+    def _whole_gradient(
+        self, model: Any, rows: Sequence[LearnedRow]
+    ) -> tuple[float, list[np.ndarray]]:
         """drpo's loss over an update, and its gradient with respect to the log-probability of each
         token of each row."""
         if not rows:

@@ -16,7 +16,7 @@ from kernelwright.train.rl.credit import Credit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Row:
+class LearnedRow:
     """An answer that is learnt from."""
 
     text: Text
@@ -32,7 +32,7 @@ class Row:
 
 
 def tensors(
-    rows: Sequence[Row], *, alpha: float, pad_id: int, device: torch.device
+    rows: Sequence[LearnedRow], *, alpha: float, pad_id: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
     """A batch as `GRPOTrainer._compute_loss` takes it, B rows of T tokens; requests are in
     `completion_ids` too, and `completion_mask` (B, T) is 1 on answers alone.
@@ -99,7 +99,7 @@ def passes_of(
     return found
 
 
-def blank(row: Row) -> Row:
+def blank(row: LearnedRow) -> LearnedRow:
     """A row of which no token is an answer's."""
     text = Text([*row.text.prompt, *row.text.answer], [])
     old = None if row.old_logps is None else row.old_logps[:0]

@@ -26,9 +26,9 @@ from kernelwright.data.pool.writing import POLICY
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.local import prompt_tokens
 from kernelwright.policy.policy import Sampling
-from kernelwright.train.rl.recipe import Recipe
+from kernelwright.train.rl.recipe import RlRecipe
 from kernelwright.train.rl.rollout import ORIGIN, Question, Rollout
-from kernelwright.verify.many.standing import Finding
+from kernelwright.verify.many.standing import JudgedCandidate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,7 +40,9 @@ LEAST = 2
 class PooledAnswers:
     """Gives the answers of a pool to whoever asks its programs."""
 
-    def __init__(self, folder: Path, tokenizer: "PreTrainedTokenizerBase", recipe: Recipe) -> None:
+    def __init__(
+        self, folder: Path, tokenizer: "PreTrainedTokenizerBase", recipe: RlRecipe
+    ) -> None:
         """
         Raises:
             UsageError: the folder holds no pool, the pool was written or judged otherwise than the
@@ -104,7 +106,7 @@ class PooledAnswers:
         )
         if answer.verdict is not None:
             rollout.future = Future()
-            rollout.future.set_result(Finding(answer.verdict))
+            rollout.future.set_result(JudgedCandidate(answer.verdict))
         return rollout
 
 
@@ -118,7 +120,7 @@ def _members(program: PoolProgram) -> list[PoolAnswer]:
     return sorted(settled, key=lambda answer: (bool(answer.malformed), answer.number))
 
 
-def _check_same(head: Record, recipe: Recipe, folder: Path) -> None:
+def _check_same(head: Record, recipe: RlRecipe, folder: Path) -> None:
     """Refuse a pool whose requests or draws are not those of the recipe."""
     wanted = {
         "writer.temperature": (head["writer"]["temperature"], recipe.rollouts.temperature),

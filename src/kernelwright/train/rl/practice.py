@@ -18,8 +18,8 @@ from kernelwright.programs.traffic import modelled_speedup
 from kernelwright.rewards.outcome import Outcome
 from kernelwright.train.rl.curriculum import Curriculum, Name
 from kernelwright.train.rl.pooled import PooledAnswers
-from kernelwright.train.rl.programs import Programs, Source, opened
-from kernelwright.train.rl.recipe import Recipe
+from kernelwright.train.rl.programs import ProgramSource, TrainingPrograms, opened
+from kernelwright.train.rl.recipe import RlRecipe
 from kernelwright.train.rl.rollout import Asker, Judges, Question, Rollout, restored, saved
 from kernelwright.verify.many.jobs import content_of
 
@@ -63,8 +63,8 @@ class Settled:
 class Practice:
     def __init__(
         self,
-        recipe: Recipe,
-        programs: Programs,
+        recipe: RlRecipe,
+        programs: TrainingPrograms,
         curriculum: Curriculum,
         asker: Asker,
         judges: Judges,
@@ -186,7 +186,7 @@ class Practice:
         """None where the program is a benchmark's."""
         return self.question_of(name, self.programs.train[name.level][name.number])
 
-    def question_of(self, name: Name, source: Source) -> Question | None:
+    def question_of(self, name: Name, source: ProgramSource) -> Question | None:
         program = opened(source, self.recipe.programs.avoid)
         return None if program is None else self.asker.question(name, program, source.text)
 

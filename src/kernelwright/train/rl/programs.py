@@ -1,7 +1,7 @@
 """The programs of a run: to learn from, and held out; read from files, or drawn into one."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.pair import TRAIN, VALIDATION, split_of
@@ -17,22 +18,20 @@ from kernelwright.data.pool.answers import PoolProgram
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import benchmark_fingerprints
-from kernelwright.synth.draws import Group
+from kernelwright.synth.draws import LevelGroup
 from kernelwright.synth.file import SETTLED
-from kernelwright.synth.recipe import Recipe as Drawing
-from kernelwright.synth.run import Plan, synthesize
-from kernelwright.train.rl.recipe import Recipe
+from kernelwright.synth.recipe import DrawRecipe as Drawing
+from kernelwright.synth.run import FilePlan, synthesize
+from kernelwright.train.rl.recipe import RlRecipe
 
 DRAWN = "programs.jsonl"
 """In the run's folder."""
 PARSED = 4096
 """Programs that are kept parsed."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ProgramSource:
     """A program as files have it."""
 
     level: int
@@ -42,10 +41,10 @@ class Source:
 
 
 @dataclass(slots=True)
-class Programs:
-    train: dict[int, list[Source]] = field(default_factory=lambda: defaultdict(list))
+class TrainingPrograms:
+    train: dict[int, list[ProgramSource]] = field(default_factory=lambda: defaultdict(list))
     """By level."""
-    held_out: dict[int, list[Source]] = field(default_factory=lambda: defaultdict(list))
+    held_out: dict[int, list[ProgramSource]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def sizes(self) -> dict[int, int]:
@@ -53,12 +52,12 @@ class Programs:
 
 
 def programs_of(
-    recipe: Recipe,
+    recipe: RlRecipe,
     folder: Path,
     workers: int,
     say: Say,
     stored: Iterable[PoolProgram] = (),
-) -> Programs:
+) -> TrainingPrograms:
     """Each program once, on one side. Which of them are a benchmark's is seen when they are opened.
 
     Args:
@@ -70,13 +69,13 @@ def programs_of(
     Raises:
         UsageError: a file cannot be read or has no programs, or nothing is held out.
     """
-    found = Programs()
+    found = TrainingPrograms()
     files = [Path(name) for name in recipe.programs.files]
     if recipe.programs.draw:
         say("drawing programs")
         files.append(_drawn(recipe, folder / DRAWN, workers, say))
     own_files = [Path(name) for name in recipe.validation.files]
-    pooled = [(Source(each.level, each.text, each.fingerprint), None) for each in stored]
+    pooled = [(ProgramSource(each.level, each.text, each.fingerprint), None) for each in stored]
     if pooled:
         own_files, files = own_files + files, []
     held = {source.fingerprint: source for source, _ in _read(own_files)}
@@ -100,9 +99,9 @@ def programs_of(
     return found
 
 
-def _chosen(held: Iterable[Source], recipe: Recipe) -> Iterator[Source]:
+def _chosen(held: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
     """The same whatever the order of files: at most so many of each level."""
-    by_level: dict[int, list[Source]] = defaultdict(list)
+    by_level: dict[int, list[ProgramSource]] = defaultdict(list)
     for source in sorted(held, key=lambda source: derive(recipe.seed, source.fingerprint)):
         by_level[source.level].append(source)
     for _, some in sorted(by_level.items()):
@@ -116,7 +115,7 @@ def _chosen(held: Iterable[Source], recipe: Recipe) -> Iterator[Source]:
 
 
 @lru_cache(PARSED)
-def opened(source: Source, avoid: tuple[str, ...]) -> Program | None:
+def opened(source: ProgramSource, avoid: tuple[str, ...]) -> Program | None:
     """The program; None where it is a benchmark's, and so not for training.
 
     Args:
@@ -132,13 +131,13 @@ def opened(source: Source, avoid: tuple[str, ...]) -> Program | None:
     return None if contaminates(origin, avoid) else program
 
 
-def _drawn(recipe: Recipe, out: Path, workers: int, say: Say) -> Path:
+def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
     """The file of programs that the recipe has drawn, finished if drawing was cut short."""
     groups = tuple(
-        Group(name=f"level {level}", level=int(level), num=number, may_lack=True)
+        LevelGroup(name=f"level {level}", level=int(level), num=number, may_lack=True)
         for level, number in recipe.programs.draw.items()
     )
-    plan = Plan(
+    plan = FilePlan(
         recipe=Drawing.of({"weights": "balanced"}),
         seed=derive(recipe.seed, "programs"),
         groups=groups,
@@ -157,7 +156,7 @@ def _is_whole(file: Path, number: int) -> bool:
     return sum(line.get("record") in SETTLED for line in record.read(file)) == number
 
 
-def _read(files: Sequence[Path]) -> Iterator[tuple[Source, str | None]]:
+def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
     """Programs, and the side that a data set says they are on.
 
     Raises:
@@ -182,11 +181,11 @@ def _parts(path: Path) -> list[Path]:
     return [path / f"{side}.jsonl" for side in sides] if path.is_dir() else [path]
 
 
-def _source(line: Record) -> Source | None:
+def _source(line: Record) -> ProgramSource | None:
     """The source of a line that `synth` or `data collect` wrote, or of a pair."""
     text, name = line.get("text"), line.get("fingerprint")
     if "program" in line and "canonical" in line:
         text, name = line["program"], line["canonical"]
     if not isinstance(text, str) or not isinstance(name, str):
         return None
-    return Source(line["level"], text, name)
+    return ProgramSource(line["level"], text, name)

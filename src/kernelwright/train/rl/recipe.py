@@ -15,9 +15,15 @@ from kernelwright.core.record import Record
 from kernelwright.data.pool import recipe as pool
 from kernelwright.policy.names import URL
 from kernelwright.policy.policy import Sampling
-from kernelwright.rewards.rewards import MODELLED, REWARDS, SIGNED_REWARDS, SPEED_REWARDS, Settings
+from kernelwright.rewards.rewards import (
+    MODELLED,
+    REWARDS,
+    SIGNED_REWARDS,
+    SPEED_REWARDS,
+    RewardSettings,
+)
 from kernelwright.train import recipe as supervised
-from kernelwright.train.recipe import Budget, Decay, Dtype
+from kernelwright.train.recipe import Decay, Dtype, TrainingBudget
 
 LOCAL = "local"
 """The model that learns answers itself, in this process."""
@@ -45,7 +51,7 @@ class Mix(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Model:
+class RlModelSettings:
     path: str
     """Folder of a causal language model in Hugging Face's layout, or "embedded"."""
     dtype: Dtype = Dtype.FLOAT32
@@ -54,7 +60,7 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Programs:
+class ProgramSettings:
     """What kernels are written for."""
 
     files: tuple[str, ...] = ()
@@ -66,7 +72,7 @@ class Programs:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stage:
+class CurriculumStage:
     levels: Mapping[str, float]
     """Level -> weight. The highest level is the one that promotion asks about."""
     max_steps: int | None = None
@@ -76,9 +82,9 @@ class Stage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curriculum:
+class CurriculumSettings:
     mix: Mix = Mix.STAGES
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[CurriculumStage, ...] = ()
     """All levels alike where none are given."""
     promote_at: float = 0.5
     """Share of programs of the stage's highest level that ends the stage: of held-out programs,
@@ -124,7 +130,7 @@ class Rollouts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judging(pool.Judging):
+class RlJudgingSettings(pool.JudgingSettings):
     """As for pools, on any machines."""
 
     cluster: str = ""
@@ -173,14 +179,14 @@ class Objective:
         return self.reward not in ("rule_and_execution", "partial_credit")
 
     @property
-    def reward_settings(self) -> Settings:
-        return Settings(
+    def reward_settings(self) -> RewardSettings:
+        return RewardSettings(
             power=self.power, correct_share=self.correct_share, max_speedup=self.max_speedup
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Optimizer(supervised.Optimizer):
+class RlOptimizerSettings(supervised.OptimizerSettings):
     """AdamW; other defaults than where a model is trained from nothing."""
 
     learning_rate: float = 1e-5
@@ -190,12 +196,12 @@ class Optimizer(supervised.Optimizer):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checkpoints(supervised.Checkpoints):
+class RlCheckpointSettings(supervised.CheckpointSettings):
     every_steps: int = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Validation:
+class RlValidationSettings:
     """Greedy answers to held-out programs."""
 
     every_steps: int = 20
@@ -217,21 +223,21 @@ class Audits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
-    budget: Budget
-    model: Model
-    programs: Programs
+class RlRecipe:
+    budget: TrainingBudget
+    model: RlModelSettings
+    programs: ProgramSettings
     seed: int = 0
-    curriculum: Curriculum = Curriculum()
+    curriculum: CurriculumSettings = CurriculumSettings()
     rollouts: Rollouts = Rollouts()
-    judging: Judging = Judging()
+    judging: RlJudgingSettings = RlJudgingSettings()
     objective: Objective = Objective()
     micro_tokens: int = 65_536
     """Tokens of a forward pass of one process, padding included."""
-    optimizer: Optimizer = Optimizer()
-    validation: Validation = Validation()
+    optimizer: RlOptimizerSettings = RlOptimizerSettings()
+    validation: RlValidationSettings = RlValidationSettings()
     audits: Audits = Audits()
-    checkpoints: Checkpoints = Checkpoints()
+    checkpoints: RlCheckpointSettings = RlCheckpointSettings()
 
     def __post_init__(self) -> None:
         _check_positive(

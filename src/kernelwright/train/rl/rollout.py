@@ -18,16 +18,16 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.data.pool.steps import JudgedStep
 from kernelwright.policy.answer import Answer, Malformed, read_answer
-from kernelwright.policy.decode import Written
+from kernelwright.policy.decode import WrittenTokens
 from kernelwright.policy.endpoint import Message
 from kernelwright.policy.local import prompt_tokens
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import Request, conversation, with_feedback
 from kernelwright.programs.program import Program
 from kernelwright.train.rl.curriculum import Name
-from kernelwright.train.rl.writers import Writer
+from kernelwright.train.rl.writers import AnswerWriter
 from kernelwright.verify.guests import computing
-from kernelwright.verify.many.standing import Finding
+from kernelwright.verify.many.standing import JudgedCandidate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -44,7 +44,7 @@ class Judges(Protocol):
 
     num_judged: int
 
-    def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[Finding]]": ...
+    def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[JudgedCandidate]]": ...
 
     def undisturbed(self) -> AbstractContextManager[None]: ...
 
@@ -76,7 +76,7 @@ class Rollout:
     """With the one that ends it, unless it is cut off."""
     is_cut_off: bool = True
     answer: Answer = field(default_factory=lambda: read_answer("", origin=ORIGIN))
-    future: "Future[Finding] | None" = None
+    future: "Future[JudgedCandidate] | None" = None
     """None where there is no candidate."""
     logps: np.ndarray | None = None
     """(its tokens,) float32, of the policy that wrote it; None where the trainer computes them."""
@@ -98,7 +98,7 @@ class Rollout:
         assert self.answer.malformed is not None
         return self.answer.malformed
 
-    def finding(self) -> Finding | None:
+    def finding(self) -> JudgedCandidate | None:
         """None where there is nothing to judge; waits for it.
 
         Raises:
@@ -113,7 +113,7 @@ class Asker:
     def __init__(
         self,
         tokenizer: "PreTrainedTokenizerBase",
-        writer: Writer,
+        writer: AnswerWriter,
         judges: Judges,
         request: Callable[[Program], Request],
         device: torch.device,
@@ -150,7 +150,7 @@ class Asker:
         """`samples` answers to each, judged in the background; those to one program side by side.
 
         Raises:
-            UsageError, InfraError: as `Writer.write`.
+            UsageError, InfraError: as `AnswerWriter.write`.
         """
         rollouts = []
         for question in questions:
@@ -234,7 +234,7 @@ class Asker:
             done.result()
 
 
-def _keep(rollout: Rollout, written: Written) -> None:
+def _keep(rollout: Rollout, written: WrittenTokens) -> None:
     rollout.is_cut_off = written.is_cut_off
     rollout.tokens = written.tokens if written.end is None else [*written.tokens, written.end]
 

@@ -3,7 +3,7 @@ audits, records.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.core import record
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.texts import Text
 from kernelwright.train.records import RECORDS, RL_STEP
 from kernelwright.train.rl.by_kernel import with_kernels
 from kernelwright.train.rl.credit import credits_of, flowed_back, plan_length, plan_mark, rewards_of
-from kernelwright.train.rl.curriculum import Promotion, State
+from kernelwright.train.rl.curriculum import CurriculumState, Promotion
 from kernelwright.train.rl.figures import own_kernel_share, step_record
-from kernelwright.train.rl.passes import Row
+from kernelwright.train.rl.passes import LearnedRow
 from kernelwright.train.rl.practice import Batch, Practice
-from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.recipe import Loss, RlRecipe
 from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.validation import Validated, Validation
-from kernelwright.train.rl.watch import Watch
-from kernelwright.train.rl.writers import Writer
+from kernelwright.train.rl.watch import RewardWatch
+from kernelwright.train.rl.writers import AnswerWriter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -35,14 +36,12 @@ AUDITS, EXAMPLES = "audits.jsonl", "examples.jsonl"
 STATE, PENDING = "rounds.json", "pending.pt"
 """In checkpoints: where curriculum and watch stand; answers that are not learnt from yet."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """What a step learns from."""
 
-    rows: list[Row]
+    rows: list[LearnedRow]
     record: Record
     written_tokens: int
 
@@ -51,13 +50,13 @@ class Rounds:
     def __init__(
         self,
         *,
-        recipe: Recipe,
+        recipe: RlRecipe,
         folder: Path,
         tokenizer: "PreTrainedTokenizerBase",
-        writer: Writer,
+        writer: AnswerWriter,
         practice: Practice,
         validation: Validation,
-        watch: Watch,
+        watch: RewardWatch,
         say: Say,
     ) -> None:
         self.recipe, self.folder = recipe, folder
@@ -88,7 +87,7 @@ class Rounds:
             credits = with_kernels(credits, rollouts, self._tokenizer)
         has_plans = objective.loss is Loss.HRD
         rows = [
-            Row(
+            LearnedRow(
                 text=Text(rollout.prompt, rollout.tokens),
                 credit=credit,
                 plan_length=self._plan_length(rollout.tokens) if has_plans else 0,
@@ -162,7 +161,7 @@ class Rounds:
 
     def restore(self, folder: Path) -> None:
         state = json.loads((folder / STATE).read_text())
-        self.practice.curriculum.state = State.from_json(state["curriculum"])
+        self.practice.curriculum.state = CurriculumState.from_json(state["curriculum"])
         self.practice.overruled = {
             name: Verdict.from_json(each) for name, each in state["overruled"].items()
         }

@@ -12,12 +12,13 @@ from transformers.utils import logging
 from trl import GRPOConfig
 
 from kernelwright.core import record
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.policy.embedded import folder_of, load_model
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
 from kernelwright.train.disk import disk_may_be_full
-from kernelwright.train.folder import Ended, Standing, Start, find_start, open_folder
+from kernelwright.train.folder import EndedPart, Standing, Start, find_start, open_folder
 from kernelwright.train.kept import arguments, on_one_gpu
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
 from kernelwright.train.process import this_process
@@ -25,16 +26,16 @@ from kernelwright.train.records import LIBRARIES, RECORDS, cut_after, tensorboar
 from kernelwright.train.rl.curriculum import Curriculum
 from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.practice import Batch, Practice
-from kernelwright.train.rl.programs import Programs, programs_of
-from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.programs import TrainingPrograms, programs_of
+from kernelwright.train.rl.recipe import Loss, RlRecipe
 from kernelwright.train.rl.rollout import Asker, Judges
 from kernelwright.train.rl.rounds import AUDITS, EXAMPLES, Rounds
 from kernelwright.train.rl.trainer import RolloutTrainer
 from kernelwright.train.rl.validation import Validation
-from kernelwright.train.rl.watch import Watch
+from kernelwright.train.rl.watch import RewardWatch
 from kernelwright.train.rl.writers import writer_of
 from kernelwright.verify.many.pools import cluster_pools, local_pools
-from kernelwright.verify.many.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.standing import StandingJudges
 
 AUDITORS = 2
@@ -48,7 +49,6 @@ TRL_LOSS = {
 }
 """How per-token losses are averaged; drpo has a loss of its own."""
 
-Say = Callable[[str], None]
 MakeJudges = Callable[[JudgeRecipe, int | None, str, int], Any]
 """Recipe, workers, cluster, GPUs that train and write -> a context manager of `Judges`."""
 
@@ -63,14 +63,14 @@ def standing_judges(
 
 
 def train_rl(
-    recipe: Recipe,
+    recipe: RlRecipe,
     folder: Path,
     *,
     resume: bool,
     workers: int,
     say: Say,
     make_judges: MakeJudges = standing_judges,
-) -> Ended:
+) -> EndedPart:
     """Train until the budget is used or a signal comes.
 
     Args:
@@ -119,10 +119,10 @@ def train_rl(
         if is_main:
             with disk_may_be_full(folder):
                 _record_end(folder, trainer)
-    return Ended(trainer.standing, trainer.pace.stopped_by, is_main)
+    return EndedPart(trainer.standing, trainer.pace.stopped_by, is_main)
 
 
-def _steps(recipe: Recipe, rounds: Rounds | None) -> int:
+def _steps(recipe: RlRecipe, rounds: Rounds | None) -> int:
     """Steps of the run: as given, or as many as the epochs over a pool take."""
     budget = recipe.budget
     if budget.epochs is None:
@@ -134,7 +134,7 @@ def _steps(recipe: Recipe, rounds: Rounds | None) -> int:
 
 @contextmanager
 def _rounds(
-    recipe: Recipe,
+    recipe: RlRecipe,
     folder: Path,
     model: Any,
     tokenizer: Any,
@@ -181,7 +181,7 @@ def _rounds(
                 max_tokens=recipe.rollouts.max_tokens,
                 examples=recipe.validation.examples,
             ),
-            watch=Watch(recipe.audits, auditors),
+            watch=RewardWatch(recipe.audits, auditors),
             say=say,
         )
 
@@ -195,7 +195,7 @@ def _begun(start: Start, rounds: Rounds | None) -> list[Batch]:
 
 
 def trainer_of(
-    recipe: Recipe,
+    recipe: RlRecipe,
     folder: Path,
     model: Any,
     tokenizer: Any,
@@ -225,7 +225,7 @@ def trainer_of(
     )
 
 
-def _config(recipe: Recipe, folder: Path, steps: int, *, is_new: bool) -> GRPOConfig:
+def _config(recipe: RlRecipe, folder: Path, steps: int, *, is_new: bool) -> GRPOConfig:
     group, objective = recipe.rollouts.group, recipe.objective
     config = GRPOConfig(
         **arguments(recipe, folder, steps),
@@ -250,7 +250,7 @@ def _config(recipe: Recipe, folder: Path, steps: int, *, is_new: bool) -> GRPOCo
     return on_one_gpu(config)
 
 
-def _record_part(recipe: Recipe, folder: Path, rounds: Rounds, start: Start) -> None:
+def _record_part(recipe: RlRecipe, folder: Path, rounds: Rounds, start: Start) -> None:
     lost = 0
     for name in (RECORDS, AUDITS, EXAMPLES):
         if (folder / name).exists():
@@ -272,7 +272,7 @@ def _record_part(recipe: Recipe, folder: Path, rounds: Rounds, start: Start) -> 
     record.append(folder / RECORDS, [head])
 
 
-def _facts(programs: Programs) -> Record:
+def _facts(programs: TrainingPrograms) -> Record:
     return {
         "programs": {f"L{level}": size for level, size in programs.sizes.items()},
         "held_out": {f"L{level}": len(some) for level, some in sorted(programs.held_out.items())},

@@ -24,7 +24,7 @@ from kernelwright.train.pace import Pace
 from kernelwright.train.rl.figures import flat
 from kernelwright.train.rl.learning import RowTrainer
 from kernelwright.train.rl.practice import Batch
-from kernelwright.train.rl.recipe import Recipe
+from kernelwright.train.rl.recipe import RlRecipe
 from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.rounds import Rounds
 from kernelwright.verify.guests import computing
@@ -38,7 +38,7 @@ class RolloutTrainer(RowTrainer):
     def __init__(
         self,
         *,
-        recipe: Recipe,
+        recipe: RlRecipe,
         folder: Path,
         model: Any,
         tokenizer: Any,

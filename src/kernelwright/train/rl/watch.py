@@ -36,7 +36,7 @@ class Noted:
         return -self.speedup, -self.reward, self.content
 
 
-class Watch:
+class RewardWatch:
     def __init__(self, settings: Audits, judges: Judges) -> None:
         """
         Args:

@@ -10,12 +10,12 @@ from urllib.request import Request, urlopen
 import torch
 
 from kernelwright.core.errors import InfraError
-from kernelwright.policy.decode import Decoder, Written
+from kernelwright.policy.decode import Decoder, WrittenTokens
 from kernelwright.policy.endpoint import Endpoint
 from kernelwright.policy.local import stop_tokens
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.served import MAX_SEED
-from kernelwright.train.rl.recipe import LOCAL, Recipe
+from kernelwright.train.rl.recipe import LOCAL, RlRecipe
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -28,14 +28,14 @@ RELOAD_S = 600.0
 Tokens = Sequence[int]
 
 
-class Writer(Protocol):
+class AnswerWriter(Protocol):
     def refresh(self, model: "PreTrainedModel") -> None:
         """Answers are those of this model's weights from now on."""
         ...
 
     def write(
         self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
-    ) -> Iterator[tuple[int, Written]]:
+    ) -> Iterator[tuple[int, WrittenTokens]]:
         """What follows each prompt, with its number, as it is done.
 
         Raises:
@@ -72,7 +72,7 @@ class LocalWriter:
 
     def write(
         self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
-    ) -> Iterator[tuple[int, Written]]:
+    ) -> Iterator[tuple[int, WrittenTokens]]:
         return self._decoder.stream(prompts, seeds=seeds, sampling=sampling)
 
 
@@ -115,10 +115,10 @@ class ServedWriter:
 
     def write(
         self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
-    ) -> Iterator[tuple[int, Written]]:
+    ) -> Iterator[tuple[int, WrittenTokens]]:
         with self._endpoint.client() as client, ThreadPoolExecutor(CONCURRENCY) as pool:
 
-            def ask(number: int) -> tuple[int, Written]:
+            def ask(number: int) -> tuple[int, WrittenTokens]:
                 found = self._endpoint.continued(
                     client,
                     prompts[number],
@@ -127,9 +127,9 @@ class ServedWriter:
                     seed=seeds[number] % MAX_SEED,
                 )
                 if found.is_cut_off or not found.tokens:
-                    return number, Written(found.tokens, end=None)
+                    return number, WrittenTokens(found.tokens, end=None)
                 *before, last = found.tokens
-                return number, Written(before, end=last)
+                return number, WrittenTokens(before, end=last)
 
             asked = [pool.submit(ask, number) for number in range(len(prompts))]
             try:
@@ -141,11 +141,11 @@ class ServedWriter:
 
 
 def writer_of(
-    recipe: Recipe,
+    recipe: RlRecipe,
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     device: torch.device,
-) -> Writer:
+) -> AnswerWriter:
     """Before a trainer has changed the model.
 
     Raises:

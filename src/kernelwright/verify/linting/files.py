@@ -1,18 +1,17 @@
 """Many tasks linted side by side, each in a worker process: one that crashes costs itself only."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.sandbox.shared.own_folders import own_folder
 from kernelwright.sandbox.workers.executor import Factory
 from kernelwright.sandbox.workers.local import LocalExecutor
 from kernelwright.verify.linting.task import task_name
-
-Say = Callable[[str], None]
 
 
 def expand(specs: Sequence[str]) -> list[str]:

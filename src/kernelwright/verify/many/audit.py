@@ -12,12 +12,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Stage, Verdict
 from kernelwright.sandbox.workers.executor import Executor
 from kernelwright.verify.many.jobs import Job
-from kernelwright.verify.many.recipe import Recipe
-from kernelwright.verify.many.run import Say, judge_many
+from kernelwright.verify.many.recipe import JudgeRecipe
+from kernelwright.verify.many.run import judge_many
 from kernelwright.verify.many.run_folder import RunFolder
 
 FOLDER = "audit"
@@ -30,9 +31,9 @@ GUEST_STAGES = (Stage.RUN, Stage.COMPARE, Stage.PROBE)
 
 def audit_many(
     jobs: Sequence[Job],
-    recipe: Recipe,
+    recipe: JudgeRecipe,
     out: Path,
-    judges_of: Callable[[Recipe], Executor],
+    judges_of: Callable[[JudgeRecipe], Executor],
     say: Say | None = None,
 ) -> Record:
     """Judge again, `fresh`, some of what the run in `out` has accepted and rejected.
@@ -87,9 +88,9 @@ def audit_many(
 
 def _fresh_verdicts(
     jobs: Sequence[Job],
-    recipe: Recipe,
+    recipe: JudgeRecipe,
     out: Path,
-    judges_of: Callable[[Recipe], Executor],
+    judges_of: Callable[[JudgeRecipe], Executor],
     say: Say | None,
 ) -> dict[str, Record]:
     """The verdicts under this recipe, by content."""

@@ -7,7 +7,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.sandbox.workers.executor import Executor, Factory
 from kernelwright.sandbox.workers.local import LocalExecutor
 from kernelwright.timing.clock import gpus
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 
 JUDGES = "kernelwright.verify.many.worker:judges"
 CLOCKS = "kernelwright.verify.many.worker:clocks"
@@ -24,7 +24,9 @@ class Pools:
     """Times are taken on GPUs on which nothing trains."""
 
 
-def local_pools(recipe: Recipe, num_workers: int | None = None, *, num_training: int = 0) -> Pools:
+def local_pools(
+    recipe: JudgeRecipe, num_workers: int | None = None, *, num_training: int = 0
+) -> Pools:
     """Processes of this machine, shared out to its GPUs; by default one for each core but the clock
     owners', and no more on a GPU than find work there.
 
@@ -46,7 +48,7 @@ def local_pools(recipe: Recipe, num_workers: int | None = None, *, num_training:
     return Pools(LocalExecutor(judges, num_workers, gpus=cards), clock, is_apart)
 
 
-def cluster_pools(recipe: Recipe, num_workers: int | None, address: str) -> Pools:
+def cluster_pools(recipe: JudgeRecipe, num_workers: int | None, address: str) -> Pools:
     """Actors on a Ray cluster: by default a judge for each core, and a clock owner on each GPU.
 
     Args:
@@ -56,18 +58,18 @@ def cluster_pools(recipe: Recipe, num_workers: int | None, address: str) -> Pool
         UsageError: Ray is not installed, there is no cluster, or it has no GPU for this recipe.
     """
     num_cores, num_gpus = _resources(address, recipe.device)
-    from kernelwright.sandbox.workers.ray import RayExecutor, Share
+    from kernelwright.sandbox.workers.ray import ActorShare, RayExecutor
 
     num_workers = num_workers or max(1, num_cores - num_gpus * recipe.timing)
     if recipe.device == "cuda":
         num_workers = min(num_workers, JUDGES_A_GPU * num_gpus)
     on_gpu = recipe.device == "cuda"
-    share = Share(num_gpus=(1.0 - CLOCK_SHARE) / JUDGES_A_GPU if on_gpu else 0.0)
+    share = ActorShare(num_gpus=(1.0 - CLOCK_SHARE) / JUDGES_A_GPU if on_gpu else 0.0)
     judges = Factory(JUDGES, {"recipe": recipe.to_json(), "num_threads": 1})
     clocks = Factory(CLOCKS, {"recipe": recipe.to_json(), "num_threads": 1})
     clock = None
     if recipe.timing:
-        clock = RayExecutor(clocks, num_gpus, Share(num_gpus=CLOCK_SHARE), address=address)
+        clock = RayExecutor(clocks, num_gpus, ActorShare(num_gpus=CLOCK_SHARE), address=address)
     return Pools(RayExecutor(judges, num_workers, share, address=address), clock)
 
 
@@ -88,10 +90,10 @@ def one_a_gpu(
         num_workers = num_workers or len(cards) or len(os.sched_getaffinity(0))
         return LocalExecutor(factory, num_workers, gpus=cards)
     num_cores, num_gpus = _resources(cluster, device)
-    from kernelwright.sandbox.workers.ray import RayExecutor, Share
+    from kernelwright.sandbox.workers.ray import ActorShare, RayExecutor
 
     on_gpu = device == "cuda"
-    share = Share(num_gpus=CLOCK_SHARE if on_gpu else 0.0)
+    share = ActorShare(num_gpus=CLOCK_SHARE if on_gpu else 0.0)
     num_workers = num_workers or (num_gpus if on_gpu else max(1, num_cores))
     return RayExecutor(factory, num_workers, share, address=cluster)
 

@@ -28,7 +28,7 @@ def _versions() -> dict[str, str | None]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
+class JudgeRecipe:
     """Plain data; it travels to workers as JSON."""
 
     device: str = "auto"

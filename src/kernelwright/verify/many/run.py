@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.workers.executor import Done, Executor
 from kernelwright.sandbox.workers.executor import Job as ExecutorJob
 from kernelwright.verify.many.jobs import MAX_BATCH, Job, in_batches
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run_folder import RunFolder
 
 SAY_EVERY_S = 2.0
@@ -32,12 +33,10 @@ TOGETHER = 64
 """Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges let go of
 the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
 
-Say = Callable[[str], None]
-
 
 def judge_many(
     jobs: Sequence[Job],
-    recipe: Recipe,
+    recipe: JudgeRecipe,
     out: Path,
     executor: Executor,
     clock: Executor | None = None,

@@ -14,7 +14,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.verify.many.jobs import Job
-from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.recipe import JudgeRecipe
 
 SETTLED = ("verdict", "usage")
 
@@ -26,7 +26,7 @@ class RunFolder:
         UsageError: the folder holds something else, or a run under another recipe.
     """
 
-    def __init__(self, folder: Path, recipe: Recipe) -> None:
+    def __init__(self, folder: Path, recipe: JudgeRecipe) -> None:
         self.records = folder / "records.jsonl"
         self.by_id: dict[str, Record] = {}
         """The record that settles a job."""

@@ -39,7 +39,7 @@ END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class JudgedCandidate:
     """What became of a candidate: a verdict, or why there is none."""
 
     verdict: Verdict | None
@@ -52,11 +52,11 @@ class Finding:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCandidate:
     """A candidate that is being judged."""
 
     job: Job
-    future: "Future[Finding]"
+    future: "Future[JudgedCandidate]"
     is_retried: bool = False
     judged: Record = field(default_factory=dict)
     """What was found of it, while it waits to be timed."""
@@ -75,9 +75,9 @@ class StandingJudges:
         self.num_judged = 0
         """Distinct candidates so far, failures of ours among them."""
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Future[Finding]] = OrderedDict()
+        self._known: OrderedDict[str, Future[JudgedCandidate]] = OrderedDict()
         """By content."""
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenCandidate] = {}
         self._to_judge: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
         self._to_time: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
         self._is_held = False
@@ -112,7 +112,7 @@ class StandingJudges:
             thread.join(END_S if self._open else None)
         self._stack.__exit__(_type, _value, _trace)
 
-    def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[Finding]]":
+    def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[JudgedCandidate]]":
         """What becomes of candidates for one program, each in its place.
 
         A future raises UsageError or InfraError where no judge can be started at all.
@@ -123,13 +123,13 @@ class StandingJudges:
         if not self._threads:
             self._start()
         jobs = [Job(id="", reference=reference, candidate=source) for source in sources]
-        fresh: dict[str, _Open] = {}
+        fresh: dict[str, _OpenCandidate] = {}
         futures = []
         with self._lock:
             for job in jobs:
                 if (future := self._known.get(job.content)) is None:
                     future = self._known[job.content] = Future()
-                    self._open[job.content] = fresh[job.content] = _Open(job, future)
+                    self._open[job.content] = fresh[job.content] = _OpenCandidate(job, future)
                 self._known.move_to_end(job.content)
                 futures.append(future)
             self._forget()
@@ -307,10 +307,10 @@ class StandingJudges:
         with self._lock:
             one = self._open.pop(content)
             if "verdict" in finding:
-                made = Finding(Verdict.from_json(dict(finding["verdict"])))
+                made = JudgedCandidate(Verdict.from_json(dict(finding["verdict"])))
             else:
                 is_usage = "usage" in finding
-                made = Finding(None, finding["usage" if is_usage else "infra"], is_usage)
+                made = JudgedCandidate(None, finding["usage" if is_usage else "infra"], is_usage)
                 if not is_usage:
                     self._known.pop(content, None)
         one.future.set_result(made)

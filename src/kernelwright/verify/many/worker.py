@@ -32,8 +32,8 @@ from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.stages import take_spent
 from kernelwright.timing.waiting import sleep_while_waiting
-from kernelwright.verify.many.recipe import Recipe
-from kernelwright.verify.recycled import Prepared
+from kernelwright.verify.many.recipe import JudgeRecipe
+from kernelwright.verify.recycled import PreparedCandidate
 from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.program_task import program_task
@@ -54,27 +54,27 @@ def judges(recipe: dict[str, Any], num_threads: int) -> "JudgeWorker":
         sleep_while_waiting()
         os.nice(NICENESS)
     torch.set_num_threads(num_threads)
-    return JudgeWorker(Recipe(**recipe))
+    return JudgeWorker(JudgeRecipe(**recipe))
 
 
 def clocks(recipe: dict[str, Any], num_threads: int) -> "ClockWorker":
     """The factory of the one worker of a GPU that takes times."""
     torch.set_num_threads(num_threads)
-    return ClockWorker(Recipe(**recipe))
+    return ClockWorker(JudgeRecipe(**recipe))
 
 
 class JudgeWorker:
     """Judges one candidate after another, correctness only."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: JudgeRecipe) -> None:
         self.recipe = recipe
         self.judge = recipe.judge()
         self._tasks: OrderedDict[str, Task] = OrderedDict()
         self._arrived: deque[Record] = deque()
         self._compiling = ThreadPoolExecutor(1, "compile")
-        self._prepared: dict[str, Future[Prepared]] = {}
+        self._prepared: dict[str, Future[PreparedCandidate]] = {}
         """By the candidate's id."""
-        self._judged: dict[str, Prepared] = {}
+        self._judged: dict[str, PreparedCandidate] = {}
         """The candidates of the batch at hand, by id."""
         self._folder = own_folders.make("tasks")
 
@@ -145,7 +145,7 @@ class JudgeWorker:
         guest = f"{os.getpid()}-{self.judge.recycled.num_guests}"
         return {"verdict": verdict.to_json(), "guest": guest}
 
-    def prepared(self, task: Task, candidate: Record) -> Prepared:
+    def prepared(self, task: Task, candidate: Record) -> PreparedCandidate:
         """What was compiled of it in the background, or is now."""
         compiled = self._prepared.pop(candidate["id"], None)
         if compiled is not None:

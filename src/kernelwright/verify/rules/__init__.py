@@ -1,7 +1,7 @@
 """All static rules, in the order in which they are asked."""
 
 from kernelwright.verify.rules import bodies, conduct, outside, rewiring, work
-from kernelwright.verify.rules.rule import Rule, Severity
+from kernelwright.verify.rules.rule import Rule, RuleSeverity
 
 RULES: tuple[Rule, ...] = (
     outside.dynamic_code,
@@ -36,4 +36,4 @@ RULES: tuple[Rule, ...] = (
     conduct.cuda_graph,
 )
 
-__all__ = ["RULES", "Rule", "Severity"]
+__all__ = ["RULES", "Rule", "RuleSeverity"]

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelwright.verify.rules.rule import refuse
-from kernelwright.verify.rules.source import Source, starts
+from kernelwright.verify.rules.source import CandidateSource, starts
 
 KERNELS_CALL = frozenset({"triton", "torch._inductor.runtime"})
 """Modules with functions for kernels; TorchInductor's kernels call the second."""
@@ -13,7 +13,7 @@ HANDLES = frozenset({"handle"})
 
 
 @refuse("compute with triton.language in kernels", "E01 E07")
-def host_code_in_kernel(source: Source) -> Iterator[tuple[int, str]]:
+def host_code_in_kernel(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Triton's interpreter would run Python in a kernel that no GPU runs, NumPy's functions too."""
     for kernel in source.outer_kernels():
         for node in (node for statement in kernel.body for node in ast.walk(statement)):

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelwright.verify.rules.rule import hint, uses
-from kernelwright.verify.rules.source import LONG_NAME, Source
+from kernelwright.verify.rules.source import LONG_NAME, CandidateSource
 from kernelwright.verify.rules.work import launches
 
 STREAMS = {
@@ -31,7 +31,7 @@ CACHES = {"functools.cache", "functools.lru_cache"}
 
 
 @hint("write the attribute out", "E61")
-def computed_name(source: Source) -> Iterator[tuple[int, str]]:
+def computed_name(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """What is looked up under a computed name, or in a module passed about, cannot be read."""
     for node in source.host(ast.Call):
         called = source.dotted(node.func)
@@ -53,7 +53,7 @@ def _of_self(node: ast.Call) -> bool:
     return bool(node.args) and isinstance(node.args[0], ast.Name) and node.args[0].id == "self"
 
 
-def _is_passed_module(source: Source, node: ast.Name) -> bool:
+def _is_passed_module(source: CandidateSource, node: ast.Name) -> bool:
     """Not `torch.x`, not `t = torch`, not a question about it: a module as a plain value."""
     if isinstance(node.ctx, ast.Store) or source.dotted(node) not in source.names.modules:
         return False
@@ -64,7 +64,7 @@ def _is_passed_module(source: Source, node: ast.Name) -> bool:
 
 
 @hint("key a cache by the tensor's version as well, or do without", "E20 E74")
-def keyed_by_address(source: Source) -> Iterator[tuple[int, str]]:
+def keyed_by_address(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A result kept under data_ptr() or id() is stale once the memory is reused."""
     keys: set[str] = set()
     for node in source.host(ast.Call):
@@ -86,7 +86,7 @@ def _called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def _place(source: Source, node: ast.AST) -> str | None:
+def _place(source: CandidateSource, node: ast.AST) -> str | None:
     """ "key" where the value serves to look something up, else the variable that takes it.
 
     Alignment (`data_ptr() % 16`) is no key, and one that holds the tensor's version is a fair one.
@@ -115,7 +115,7 @@ def _place(source: Source, node: ast.AST) -> str | None:
 
 
 @hint("compute anew in each call; only scratch memory may be kept", "E20 E21 E22 E24 E25 E71")
-def returns_kept(source: Source) -> Iterator[tuple[int, str]]:
+def returns_kept(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """What is returned from a table or an attribute may be the answer to an earlier question."""
     for entry in source.entries():
         kept: dict[str, ast.expr] = {}
@@ -139,7 +139,7 @@ def returns_kept(source: Source) -> Iterator[tuple[int, str]]:
                 yield decorator.lineno, "remembers what a launching function returned"
 
 
-def _is_store(source: Source, value: ast.expr) -> bool:
+def _is_store(source: CandidateSource, value: ast.expr) -> bool:
     if isinstance(value, ast.Attribute):
         return isinstance(value.value, ast.Name) and value.value.id == "self"
     if isinstance(value, ast.Subscript):
@@ -152,7 +152,7 @@ def _is_store(source: Source, value: ast.expr) -> bool:
 
 
 @hint("do the same in every call", "E25 E29 E41 E43 E70")
-def counts_calls(source: Source) -> Iterator[tuple[int, str]]:
+def counts_calls(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A counter that decides something lets some calls work less than others."""
     counted: dict[str, int] = {}
     shared = {name for node in source.host(ast.Global) for name in node.names}
@@ -171,7 +171,7 @@ def counts_calls(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("depend on the arguments alone", "E29 E41 E50 E74")
-def looks_around(source: Source) -> Iterator[tuple[int, str]]:
+def looks_around(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Clocks, the environment and the interpreter tell a judged call from another."""
     for use in source.named(LOOKS_AROUND):
         if source.is_host(use.node) and use.name != "time":
@@ -179,18 +179,18 @@ def looks_around(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("draw from a torch.Generator of your own", "E19 E28")
-def reseeds(source: Source) -> Iterator[tuple[int, str]]:
+def reseeds(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Seeding the shared generators changes what others draw from them."""
     return uses(source, SEEDS, "calls")
 
 
 @hint("launch on the current stream, or make it wait for yours", "E31")
-def own_stream(source: Source) -> Iterator[tuple[int, str]]:
+def own_stream(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Work on another stream that nobody waits for escapes the events that time the call."""
     return uses(source, STREAMS)
 
 
 @hint("copy every input into the graph's own before each replay", "E26 E70")
-def cuda_graph(source: Source) -> Iterator[tuple[int, str]]:
+def cuda_graph(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A graph replays on the addresses it was captured with."""
     return uses(source, GRAPHS)

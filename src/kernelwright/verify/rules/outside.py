@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from kernelwright.verify.rules.rule import refuse, uses
 from kernelwright.verify.rules.scopes import IMPORTERS
-from kernelwright.verify.rules.source import Source, parse, starts
+from kernelwright.verify.rules.source import CandidateSource, parse, starts
 
 PLAIN = {
     "torch", "triton", "numpy", "__future__", "abc", "bisect", "cmath", "collections",
@@ -63,7 +63,7 @@ FRAME_ATTRIBUTES = {
 
 
 @refuse("write the code out", "E23 E37 E61")
-def dynamic_code(source: Source) -> Iterator[tuple[int, str]]:
+def dynamic_code(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Code that is made at run time hides what runs from every reader, people included."""
     return uses(source, DYNAMIC_CODE)
 
@@ -72,7 +72,7 @@ def dynamic_code(source: Source) -> Iterator[tuple[int, str]]:
     "use torch, triton, Python's pure modules, or in hybrid mode others that the task imports",
     "E03 E07 E23 E32 E37 E52 E59 E60 E62",
 )
-def foreign_import(source: Source) -> Iterator[tuple[int, str]]:
+def foreign_import(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Other modules bring processes, files, threads, or kernels of other people."""
     for line, module in _imported(source):
         if module.split(".")[0] not in PLAIN | PARTLY.keys() | source.lent:
@@ -91,7 +91,7 @@ def lent_by(text: str) -> frozenset[str]:
     return frozenset(modules - sys.stdlib_module_names - {"", "kernelwright"})
 
 
-def _imported(source: Source) -> Iterator[tuple[int, str]]:
+def _imported(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """(line, module)."""
     for plain in source.all(ast.Import):
         for alias in plain.names:
@@ -104,7 +104,7 @@ def _imported(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse("take everything from the arguments", "E30 E38 E47 E52 E54 E55 E59 E60 E62")
-def reaches_outside(source: Source) -> Iterator[tuple[int, str]]:
+def reaches_outside(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Files, processes, the driver: a kernel's inputs are its arguments."""
     yield from uses(source, REACHES_OUT)
     yield from _beyond(source, PARTLY.keys() - WATCHERS)
@@ -114,7 +114,7 @@ def reaches_outside(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse("take everything from the arguments", "E44 E45 E46 E50 E61")
-def frame_walk(source: Source) -> Iterator[tuple[int, str]]:
+def frame_walk(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Looking into other frames and objects is looking for the judge."""
     yield from uses(source, FRAMES | {"__loader__", "__spec__"})
     yield from _beyond(source, WATCHERS)
@@ -128,7 +128,7 @@ def frame_walk(source: Source) -> Iterator[tuple[int, str]]:
                 yield call.lineno, f"reads .{name}"
 
 
-def _beyond(source: Source, modules: set[str]) -> Iterator[tuple[int, str]]:
+def _beyond(source: CandidateSource, modules: set[str]) -> Iterator[tuple[int, str]]:
     """Uses of what `PARTLY` does not list."""
     for use in source.named(modules):
         name = use.name.replace("()", "")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernelwright.verify.rules.rule import refuse, uses
-from kernelwright.verify.rules.source import Source, Use, starts
+from kernelwright.verify.rules.source import CandidateSource, Use, starts
 
 PATCHERS = {"setattr", "delattr", "object.__setattr__", "type.__setattr__", "object.__delattr__"}
 TABLE_CHANGES = ("update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__")
@@ -100,7 +100,7 @@ COMPILE_OPTIONS = {"dynamic": {"False", "True"}, "options": {"{'layout_optimizat
 
 
 @refuse("keep state in your own module or class", "E34 E35 E36 E48 E52 E53 E73")
-def patches_module(source: Source) -> Iterator[tuple[int, str]]:
+def patches_module(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Assigning into torch, triton or time rewires what judges and measures."""
     for change in _changes(source):
         name = source.dotted(change.changed)
@@ -118,12 +118,12 @@ class _Change:
     words: str = ""
     """Before what is quoted."""
 
-    def text(self, source: Source) -> str:
+    def text(self, source: CandidateSource) -> str:
         """Only for findings: to write out every changed part takes long."""
         return self.words + source.quoted(self.quoted)
 
 
-def _changes(source: Source) -> Iterator[_Change]:
+def _changes(source: CandidateSource) -> Iterator[_Change]:
     for part in source.all(ast.Attribute, ast.Subscript):
         if not isinstance(part.ctx, ast.Load):
             yield _Change(part, part.value, part)
@@ -140,7 +140,7 @@ def _changes(source: Source) -> Iterator[_Change]:
 
 
 @refuse("choose precision and device for each kernel and each call", "E16 E40 E75")
-def global_switch(source: Source) -> Iterator[tuple[int, str]]:
+def global_switch(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Process-wide settings would change the reference along with the candidate."""
     yield from uses(source, SWITCHES, "calls")
     for change in _changes(source):
@@ -156,13 +156,13 @@ def global_switch(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse("take memory from torch.empty and its like", "E14 E47 E72")
-def own_allocator(source: Source) -> Iterator[tuple[int, str]]:
+def own_allocator(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Memory that does not come from PyTorch's allocator is neither poisoned nor watched."""
     return uses(source, ALLOCATORS)
 
 
 @refuse("keep hooks to your own modules, operators to a namespace of your own", "E05 E07 E35 E53")
-def process_hook(source: Source) -> Iterator[tuple[int, str]]:
+def process_hook(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Hooks on every launch or module, and kernels for operators of PyTorch's, act on the judge."""
     yield from uses(source, HOOKS)
     for node in source.all(ast.Call):
@@ -178,7 +178,7 @@ def process_hook(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse("call operators the ordinary way", "E01 E06 E07 E61")
-def escapes_dispatch(source: Source) -> Iterator[tuple[int, str]]:
+def escapes_dispatch(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Modes and keys of PyTorch's dispatcher decide whether the judge sees a computation."""
     for use in source.named({"torch"}):
         is_step = use.name == "torch.overrides"  # on the way to what only reads
@@ -193,7 +193,7 @@ def escapes_dispatch(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse("compute in the same way, whoever looks on", "E01 E06 E61")
-def asks_for_observers(source: Source) -> Iterator[tuple[int, str]]:
+def asks_for_observers(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Whoever knows that no observer runs can compute there what the judge does not see."""
     for name, found in source.uses.items():
         if name.rpartition(".")[2] in OBSERVERS and source.is_imported(name):
@@ -204,7 +204,7 @@ def asks_for_observers(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse("return plain tensors", "E33 E34")
-def tensor_subclass(source: Source) -> Iterator[tuple[int, str]]:
+def tensor_subclass(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A tensor subclass can compute later, when somebody looks at it."""
     for made in source.all(ast.ClassDef):
         for base in made.bases:
@@ -225,7 +225,7 @@ def tensor_subclass(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse("write the kernel; what torch.compile makes is measured separately", "E07")
-def other_compiler(source: Source) -> Iterator[tuple[int, str]]:
+def other_compiler(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """torch.compile and torch.jit write kernels too; those are not the candidate's."""
     for use in source.named(COMPILERS):
         is_step = any(mark.startswith(f"{use.name}.") for mark in COMPILER_MARKS)
@@ -247,7 +247,7 @@ def _may_ask_for_a_compiler(name: str) -> bool:
 
 
 @refuse("write kernels for all of it, or choose the mode hybrid", "E07", is_pure_only=True)
-def compiled_whole(source: Source) -> Iterator[tuple[int, str]]:
+def compiled_whole(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """torch.compile around the candidate's own function lets Inductor compute what the kernels
     leave. The mode hybrid allows that, as it allows library calls."""
     for use in source.named({"torch.compile"}):
@@ -255,7 +255,7 @@ def compiled_whole(source: Source) -> Iterator[tuple[int, str]]:
             yield use.line, f"uses {use.name}"
 
 
-def _compiles_own(source: Source, use: Use) -> bool:
+def _compiles_own(source: CandidateSource, use: Use) -> bool:
     """Whether this is `NAME = torch.compile(FUNCTION, fullgraph=True, ...)` at the top of the file:
     one graph of one of the candidate's functions. The judge can call the function uncompiled."""
     call = source.parent(use.node)

@@ -29,8 +29,8 @@ LOOKUPS = {"__getattribute__", "__getattr__"}
 
 
 @dataclass(slots=True)
-class Scope:
-    outer: "Scope | None"
+class NameScope:
+    outer: "NameScope | None"
     is_class: bool = False
     depth: int = 0
     bound: dict[str, list[Binding]] = field(default_factory=dict)
@@ -42,8 +42,8 @@ class Scope:
 class Names:
     """Resolves names; asked through `dotted`."""
 
-    top: Scope
-    scopes: dict[int, Scope] = field(default_factory=dict)
+    top: NameScope
+    scopes: dict[int, NameScope] = field(default_factory=dict)
     """id() of a `Name` -> the scope it is read in."""
     parents: dict[int, ast.AST] = field(default_factory=dict)
     functions: dict[int, Function] = field(default_factory=dict)
@@ -86,8 +86,8 @@ class Names:
             return self.dotted(node.value)
         return ""
 
-    def _name(self, name: str, scope: Scope) -> str:
-        at: Scope | None = scope
+    def _name(self, name: str, scope: NameScope) -> str:
+        at: NameScope | None = scope
         while at is not None:
             is_visible = not at.is_class or at is scope
             if is_visible and name in at.bound and name not in at.elsewhere:
@@ -185,7 +185,7 @@ class Names:
         if isinstance(node, ast.FormattedValue):
             return self.text(node.value, depth + 1)
         if isinstance(node, ast.Name):
-            scope: Scope | None = self.scopes.get(id(node), self.top)
+            scope: NameScope | None = self.scopes.get(id(node), self.top)
             while scope is not None and node.id not in scope.bound:
                 scope = scope.outer
             values = [] if scope is None else scope.bound[node.id]
@@ -226,9 +226,9 @@ def read_scopes(tree: ast.Module) -> tuple[list[ast.AST], Names]:
     Raises:
         RecursionError: more than `MAX_SCOPES` scopes lie within each other.
     """
-    names = Names(Scope(None))
+    names = Names(NameScope(None))
     nodes: list[ast.AST] = []
-    todo: list[tuple[ast.AST, Scope, Function | None]] = [
+    todo: list[tuple[ast.AST, NameScope, Function | None]] = [
         (node, names.top, None) for node in reversed(tree.body)
     ]
     handled: set[int] = set()
@@ -242,7 +242,7 @@ def read_scopes(tree: ast.Module) -> tuple[list[ast.AST], Names]:
         inner, within, around = scope, function, scope
         outside: set[int] = set()
         if isinstance(node, SCOPED):
-            inner = Scope(scope, isinstance(node, ast.ClassDef), scope.depth + 1)
+            inner = NameScope(scope, isinstance(node, ast.ClassDef), scope.depth + 1)
             if inner.depth > MAX_SCOPES:
                 raise RecursionError("functions are nested too deeply")
             within = node if isinstance(node, Function) else function
@@ -282,7 +282,7 @@ def _evaluated_outside(node: ast.AST) -> set[int]:
     return {id(child) for child in outside if child is not None}
 
 
-def _bind(node: ast.AST, scope: Scope, names: Names, handled: set[int]) -> None:
+def _bind(node: ast.AST, scope: NameScope, names: Names, handled: set[int]) -> None:
     """Enter what one node binds."""
 
     def put(name: str, value: Binding) -> None:

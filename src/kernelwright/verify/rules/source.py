@@ -41,7 +41,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Source:
+class CandidateSource:
     tree: ast.Module
     entry: str
     names: Names
@@ -259,7 +259,7 @@ class Source:
         return set(self.names.top.bound)
 
 
-def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> Source:
+def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> CandidateSource:
     """The source without its `if __name__ == "__main__"` blocks, which never run in a guest.
 
     Raises:
@@ -274,7 +274,7 @@ def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> Source:
         parts = [guards[id(node)].orelse if id(node) in guards else [node] for node in tree.body]
         tree.body = [node for part in parts for node in part]
     nodes, names = read_scopes(tree)
-    return Source(tree, entry, names, nodes, lent, text)
+    return CandidateSource(tree, entry, names, nodes, lent, text)
 
 
 def starts(name: str, prefixes: Set[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import sys
 
-from kernelwright.verify.rules import RULES, Severity
+from kernelwright.verify.rules import RULES, RuleSeverity
 from kernelwright.verify.static import __doc__ as PRINCIPLE
 
 HEAD = """\
@@ -17,8 +17,8 @@ and look-ups under constant names, modules that other modules import. What only
 column names the known exploits a rule is aimed at.
 """
 TITLES = {
-    Severity.REFUSE: "## Refused (`forbidden`)",
-    Severity.HINT: "## Hints (the verdict's advice)",
+    RuleSeverity.REFUSE: "## Refused (`forbidden`)",
+    RuleSeverity.HINT: "## Hints (the verdict's advice)",
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kernelwright.verify.rules.rule import hint
 from kernelwright.verify.rules.scopes import Function
-from kernelwright.verify.rules.source import Source, starts
+from kernelwright.verify.rules.source import CandidateSource, starts
 
 COMPUTE = {
     "mm", "bmm", "matmul", "addmm", "addmv", "baddbmm", "einsum", "linear", "bilinear", "dot", "mv",
@@ -56,14 +56,14 @@ LEAVES = {
 LEAVING_METHODS = {"numpy", "__array__", "__dlpack__", "tolist"}
 
 
-def launches(source: Source) -> Iterator[ast.Call]:
+def launches(source: CandidateSource) -> Iterator[ast.Call]:
     """Calls of the form `kernel[grid](...)` outside kernels."""
     for node in source.host(ast.Call):
         if isinstance(node.func, ast.Subscript):
             yield node
 
 
-def computing(source: Source) -> Iterator[tuple[ast.expr | ast.AugAssign, str]]:
+def computing(source: CandidateSource) -> Iterator[tuple[ast.expr | ast.AugAssign, str]]:
     """(where, in words) of PyTorch's computations in host code."""
     layers = _layers(source)
     for name, uses in source.uses.items():
@@ -100,7 +100,7 @@ def _may_be_tensor(base: str) -> bool:
     return not base or (base.startswith("torch.") and base.endswith("()"))
 
 
-def _layers(source: Source) -> dict[str, str]:
+def _layers(source: CandidateSource) -> dict[str, str]:
     """Attributes that hold a computing layer of torch.nn -> the layer's name."""
     found = {}
     for node in source.all(ast.Assign):
@@ -124,7 +124,7 @@ def _is_layer(name: str) -> bool:
     "in pure mode every computation must be in a kernel of yours", "E01 E05 E06 E07",
     is_pure_only=True,
 )  # fmt: skip
-def library_compute(source: Source) -> Iterator[tuple[int, str]]:
+def library_compute(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """PyTorch seems to compute in the judged call; whether it does shows there."""
     for node, what in computing(source):
         if not source.is_early(node):
@@ -132,7 +132,7 @@ def library_compute(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("keep values in tensors, and compute in kernels", "E06 E07", is_pure_only=True)
-def leaves_torch(source: Source) -> Iterator[tuple[int, str]]:
+def leaves_torch(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Values that leave PyTorch can be computed on where no operator of its is called."""
     for use in source.named(LEAVES):
         if source.is_host(use.node) and not source.is_early(use.node):
@@ -146,7 +146,7 @@ def leaves_torch(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("compute from the arguments, in the call", "E10 E27 E28")
-def precomputes(source: Source) -> Iterator[tuple[int, str]]:
+def precomputes(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """What is computed on import or in __init__ is stale once weights or inputs change."""
     for node, what in computing(source):
         if source.is_early(node):
@@ -157,7 +157,7 @@ def precomputes(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("let the error show, or make sure the handler launches a kernel too", "E02")
-def fallback(source: Source) -> Iterator[tuple[int, str]]:
+def fallback(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A handler that returns or computes can swap the kernel for something else when it fails."""
     handled: set[int] = set()
     for handler in source.host(ast.ExceptHandler):
@@ -173,7 +173,7 @@ def fallback(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("launch the kernel, or delete it", "E04 E51")
-def dead_kernel(source: Source) -> Iterator[tuple[int, str]]:
+def dead_kernel(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A kernel that nothing refers to is decoration."""
     named: dict[str, set[int]] = {}
     for node in source.all(ast.Name, ast.Attribute):
@@ -188,7 +188,7 @@ def dead_kernel(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("write every element of what you return from a kernel", "E09 E28")
-def constant_output(source: Source) -> Iterator[tuple[int, str]]:
+def constant_output(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A new tensor that nothing is written to holds no answer."""
     for entry in source.entries():
         untouched = _untouched(source, entry)
@@ -206,7 +206,7 @@ def _elements(value: ast.expr | None) -> list[ast.expr]:
     return [] if value is None else [value]
 
 
-def _untouched(source: Source, entry: Function) -> set[str]:
+def _untouched(source: CandidateSource, entry: Function) -> set[str]:
     """Names that are given a new tensor once, and are only asked about and returned then."""
     assigned: dict[str, list[ast.expr]] = {}
     touched: set[str] = set()
@@ -228,14 +228,14 @@ def _untouched(source: Source, entry: Function) -> set[str]:
     }
 
 
-def _is_returned(source: Source, node: ast.AST) -> bool:
+def _is_returned(source: CandidateSource, node: ast.AST) -> bool:
     above = source.parent(node)
     while isinstance(above, ast.List | ast.Tuple):
         above = source.parent(above)
     return isinstance(above, ast.Return)
 
 
-def _is_new(source: Source, node: ast.expr) -> bool:
+def _is_new(source: CandidateSource, node: ast.expr) -> bool:
     if not isinstance(node, ast.Call):
         return False
     called = source.dotted(node.func)
@@ -246,7 +246,7 @@ def _is_new(source: Source, node: ast.expr) -> bool:
 
 
 @hint("read sizes and values from the arguments", "E10 E17 E28 E51 E61")
-def hard_coded(source: Source) -> Iterator[tuple[int, str]]:
+def hard_coded(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Answers written into the text fit one set of inputs only."""
     for node in source.host(ast.List, ast.Tuple):
         numbers = sum(
@@ -267,7 +267,7 @@ def hard_coded(source: Source) -> Iterator[tuple[int, str]]:
                 yield test.lineno, f"asks for one shape: {source.quoted(test)}"
 
 
-def _fixes_shape(source: Source, test: ast.Compare) -> bool:
+def _fixes_shape(source: CandidateSource, test: ast.Compare) -> bool:
     sides = [test.left, *test.comparators]
     return any(id(side) in source.shaped for side in sides) and any(
         isinstance(side, ast.Tuple | ast.List)
@@ -278,7 +278,7 @@ def _fixes_shape(source: Source, test: ast.Compare) -> bool:
 
 
 @hint("keep the type of the inputs, or accumulate in a wider one", "E15 E16")
-def precision_drop(source: Source) -> Iterator[tuple[int, str]]:
+def precision_drop(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A narrower type for what was loaded is faster and less accurate than what was asked for."""
     loaded = _loaded(source)
     for keyword in source.all(ast.keyword):
@@ -298,7 +298,7 @@ def precision_drop(source: Source) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"converts to {narrow.pop() if narrow else node.func.attr}"
 
 
-def _loaded(source: Source) -> set[str]:
+def _loaded(source: CandidateSource) -> set[str]:
     """Names that hold what `tl.load` gave."""
     return {
         target.id
@@ -309,7 +309,7 @@ def _loaded(source: Source) -> set[str]:
     }
 
 
-def _is_operand(source: Source, cast: ast.Call, loaded: set[str]) -> bool:
+def _is_operand(source: CandidateSource, cast: ast.Call, loaded: set[str]) -> bool:
     assert isinstance(cast.func, ast.Attribute)
     base, above = cast.func.value, source.parent(cast)
     is_loaded = isinstance(base, ast.Name) and base.id in loaded

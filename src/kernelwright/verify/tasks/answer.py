@@ -11,7 +11,7 @@ from kernelwright.verify.values.compare import Expected
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class ReferenceAnswer:
     """What the reference gives for one set of inputs."""
 
     outputs: Expected

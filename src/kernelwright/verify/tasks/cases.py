@@ -18,7 +18,7 @@ from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.room import is_about_memory
 from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
-from kernelwright.verify.tasks.answer import Answer
+from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.tasks.observed import ORDERS
 from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.values.compare import Precision
@@ -102,7 +102,7 @@ class Posed:
 
     case: Case
     inputs: list[Any]
-    answer: Answer
+    answer: ReferenceAnswer
 
     @property
     def num_bytes(self) -> int:

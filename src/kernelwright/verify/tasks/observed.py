@@ -11,7 +11,7 @@ ORDERS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian"
 """ATen operators that give indices of values in order. Equal values have no order."""
 
 
-class Operators(PlainDispatchMode):
+class OperatorNotes(PlainDispatchMode):
     """Notes the operators that run."""
 
     def __init__(self) -> None:

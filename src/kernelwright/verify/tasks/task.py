@@ -21,9 +21,9 @@ from kernelwright.core.seed import derive
 from kernelwright.programs.draws.families import apply
 from kernelwright.programs.draws.structure import Structure, structures
 from kernelwright.sandbox.host import supervised
-from kernelwright.verify.tasks.answer import Answer, tensors_of
+from kernelwright.verify.tasks.answer import ReferenceAnswer, tensors_of
 from kernelwright.verify.tasks.init_inputs import init_inputs_text
-from kernelwright.verify.tasks.observed import Functions, Operators, Ties
+from kernelwright.verify.tasks.observed import Functions, OperatorNotes, Ties
 from kernelwright.verify.tasks.oracle import Nudges, nudged, run_in_double, seeded
 from kernelwright.verify.tasks.weights import (
     move_part_of_weights,
@@ -79,7 +79,7 @@ class Task(ABC):
 
     def expected(
         self, inputs: list[Any], seed: int, device: torch.device, *, tf32: bool = False
-    ) -> Answer:
+    ) -> ReferenceAnswer:
         """The reference's native and fp64 answers for these inputs, under one seed.
 
         Raises:
@@ -102,7 +102,7 @@ class Task(ABC):
         Raises:
             UsageError: the reference fails.
         """
-        names, functions = Operators(), Functions()
+        names, functions = OperatorNotes(), Functions()
         with functions:
             self._call_under(names, inputs, seed, device)
         return frozenset(names.seen | functions.seen)

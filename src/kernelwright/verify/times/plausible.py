@@ -6,7 +6,7 @@ from statistics import median, quantiles
 import torch
 
 from kernelwright.core.verdict import Code, Stage
-from kernelwright.ops.operator import Kind, Numerics
+from kernelwright.ops.operator import Numerics, ParameterKind
 from kernelwright.programs.program import Program
 from kernelwright.timing.floor import floor_ms
 from kernelwright.verify.judging import Rules
@@ -118,7 +118,7 @@ def plain_product(task: Task) -> Program | None:
     call = task.program.calls[0]
     if call.is_extern or call.operator.family != "matrix":
         return None
-    has_scales = any(param.kind is Kind.ATTRIBUTE for param in call.operator.params)
+    has_scales = any(param.kind is ParameterKind.ATTRIBUTE for param in call.operator.params)
     is_product = call.operator.numerics is Numerics.CONTRACTION and not has_scales
     return task.program if is_product else None
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.tasks.answer import Answer
+from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.values.compare import Precision
 
@@ -23,11 +23,11 @@ class TimedAnswers:
             max_bytes: of answers that are kept.
         """
         self._rules, self._max_bytes = rules, max_bytes
-        self._kept: OrderedDict[tuple[Task, int], Answer | None] = OrderedDict()
+        self._kept: OrderedDict[tuple[Task, int], ReferenceAnswer | None] = OrderedDict()
         self._num_bytes = 0
 
     @stage("answer timed calls")
-    def of(self, task: Task, seed: int) -> Answer | None:
+    def of(self, task: Task, seed: int) -> ReferenceAnswer | None:
         """The answer to the plain inputs that `seed` draws. None where the reference draws random
         numbers: calls in a row differ by design then, and are not compared.
 
@@ -48,7 +48,7 @@ class TimedAnswers:
         return self._kept[key]
 
 
-def _answer(task: Task, seed: int, rules: Rules) -> Answer | None:
+def _answer(task: Task, seed: int, rules: Rules) -> ReferenceAnswer | None:
     inputs = task.inputs(seed, "plain", rules.device)
     if task.is_random(inputs, rules.device):
         return None
@@ -56,5 +56,5 @@ def _answer(task: Task, seed: int, rules: Rules) -> Answer | None:
     return task.expected(inputs, seed, rules.device, tf32=tf32)
 
 
-def _bytes_of(answer: Answer | None) -> int:
+def _bytes_of(answer: ReferenceAnswer | None) -> int:
     return 0 if answer is None else answer.num_bytes

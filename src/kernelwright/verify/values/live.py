@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelwright.sandbox.shared.tensors import flatten
-from kernelwright.verify.tasks.answer import Answer, tensors_of
+from kernelwright.verify.tasks.answer import ReferenceAnswer, tensors_of
 from kernelwright.verify.tasks.oracle import called_in_double, doubled, seeded
 from kernelwright.verify.values.compare import Expected
 
@@ -46,7 +46,7 @@ class Live:
         self._native, self._double, self._rounded = native, double, rounded
         self._device, self._draws = device, draws
 
-    def answer(self, inputs: list[Any], seed: int) -> Answer:
+    def answer(self, inputs: list[Any], seed: int) -> ReferenceAnswer:
         """Call the reference on copies of the inputs; its state stays as the call left it.
 
         Args:
@@ -82,7 +82,7 @@ class Live:
             if is_other or name in written
         ]
         double_after = _state(self._double)
-        return Answer(
+        return ReferenceAnswer(
             outputs=Expected(native=native, oracle=oracle, tolerated=tolerated),
             structure=structure,
             state={

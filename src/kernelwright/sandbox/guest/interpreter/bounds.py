@@ -14,7 +14,7 @@ class OutOfBounds(Exception):
     """A kernel touched memory outside its arguments."""
 
 
-class Bounds:
+class MemoryBounds:
     """Byte ranges of the arguments of the launch in progress.
 
     A kernel may also follow addresses that an argument of 64-bit integers holds, as grouped

@@ -20,7 +20,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelwright.sandbox.guest.interpreter.bounds import Bounds, named_tensors
+from kernelwright.sandbox.guest.interpreter.bounds import MemoryBounds, named_tensors
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -86,7 +86,7 @@ def _install_bfloat16() -> None:
 
 # -- bounds
 
-_bounds = Bounds()
+_bounds = MemoryBounds()
 
 
 def _install_bounds() -> None:
