@@ -32,8 +32,8 @@ def main(records: Records, only: Only = None) -> None:
 
 def tell(seen: dict[str, Any]) -> None:
     """Print one line of what is seen."""
-    found = "; ".join([*seen["outside"], *seen["after"]]) or "nothing"
-    typer.echo(f"{seen['grade']} {seen['name']}: {seen['code'] or 'no verdict'}; {found}"[:200])
+    effects = "; ".join([*seen["outside"], *seen["after"]]) or "nothing"
+    typer.echo(f"{seen['grade']} {seen['name']}: {seen['code'] or 'no verdict'}; {effects}"[:200])
 
 
 def counts(seen: list[dict[str, Any]]) -> list[str]:

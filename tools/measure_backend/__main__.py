@@ -26,10 +26,10 @@ TRAINED = ("transformers/bert-base", "timm/resnet50", "transformers/gpt2")
 def jobs() -> list[tuple[str, str, str]]:
     """(model, dtype, phase), in the order in which they are done."""
     every = [(model.name, dtype) for dtype in ("bfloat16", "float32") for model in MODELS]
-    found = [(*each, phase) for each in every for phase in ("search", "time")]
-    found += [(name, "bfloat16", "batches") for name in DYNAMIC]
-    found += [(name, "float32", "train") for name in TRAINED]
-    return [*found, ("block", "float32", "soak")]
+    listed = [(*each, phase) for each in every for phase in ("search", "time")]
+    listed += [(name, "bfloat16", "batches") for name in DYNAMIC]
+    listed += [(name, "float32", "train") for name in TRAINED]
+    return [*listed, ("block", "float32", "soak")]
 
 
 def main(

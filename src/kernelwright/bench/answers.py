@@ -75,10 +75,10 @@ def ask(
         InfraError: the policy failed; what it answered is in the file.
     """
     record.cut_torn_line(path)
-    head, found = _held(asking, problems, path)
-    left = [problem for problem in problems if problem.name not in found]
+    head, answered = _held(asking, problems, path)
+    left = [problem for problem in problems if problem.name not in answered]
     if not left:
-        return head, found
+        return head, answered
     policy = asking.policy()
     if not path.exists() or not path.stat().st_size:  # its first line may have been torn
         record.append(path, [head])
@@ -88,9 +88,9 @@ def ask(
         say(f"{first} of {len(left)} programs answered")
         for line in _asked(asking, policy, batch):
             record.append(path, [line])
-            found[line["problem"]] = line["answers"]
+            answered[line["problem"]] = line["answers"]
     policy.release()
-    return head, found
+    return head, answered
 
 
 def _asked(asking: Asking, policy: Policy, batch: Sequence[Problem]) -> Iterator[Record]:

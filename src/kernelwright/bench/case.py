@@ -47,10 +47,10 @@ def run_case(job: Record) -> Record:
     take_spent()
     if _on_gpu(job):
         torch.cuda.reset_peak_memory_stats()
-    found = _found(job)
+    facts = _found(job)
     if _on_gpu(job):
-        found["peak_bytes"] = torch.cuda.max_memory_allocated()
-    return found | {"stages": {name: round(s, 2) for name, s in sorted(take_spent().items())}}
+        facts["peak_bytes"] = torch.cuda.max_memory_allocated()
+    return facts | {"stages": {name: round(s, 2) for name, s in sorted(take_spent().items())}}
 
 
 def _found(job: Record) -> Record:
@@ -105,7 +105,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     verdict = Verdict.from_json(judged["verdict"])
     if not (verdict.accepted or job["alone"]) and (why := _ran_out(lines)):
         return failure(MEMORY, f"beside other cases: {why}")
-    found = found_of(verdict) | {
+    facts = found_of(verdict) | {
         "form": result.get("form"),
         "kept": result["form"] in OURS if result.get("form") else result["verdict"]["accepted"],
         "algebra": result["algebra"],
@@ -118,23 +118,23 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         **{key: result[key] for key in ("layout", "num_operators", "operators_triton")},
     }
     if not _on_gpu(job):
-        return found
+        return facts
     if result.get("torch_compile"):
-        found["contest"] = _of_contest(result)
-    found["floor_ms"] = floor_ms(
+        facts["contest"] = _of_contest(result)
+    facts["floor_ms"] = floor_ms(
         verdict.device,
         result["bytes"]["least"],
         result["flops"],
         _arithmetic(result["dtypes"], verdict.precision),
     )
     if not _is_file(job):
-        return found | _of_search(result)
+        return facts | _of_search(result)
     # Times anew: of those that chose the fastest of many, the least are too good.
     say("timing side by side")
     is_ours = job["options"]["policy"] == TEACHER
     with hold():
-        timed = _timed(job, _to_time(found, folder) if is_ours else None, verdict.precision)
-    return found | timed if is_ours else _apart(found, timed)
+        timed = _timed(job, _to_time(facts, folder) if is_ours else None, verdict.precision)
+    return facts | timed if is_ours else _apart(facts, timed)
 
 
 def _of_contest(result: Record) -> Record:

@@ -38,7 +38,7 @@ def find_tasks(
     """
     inner = root / "KernelBench"
     folders = [(level, (inner if inner.is_dir() else root) / f"level{level}") for level in levels]
-    found = []
+    tasks = []
     for level, folder in sorted(folders):
         if not folder.is_dir():
             raise UsageError(
@@ -47,10 +47,10 @@ def find_tasks(
                 remedy="give --root a checkout of KernelBench",
             )
         cases = [case for case in _tasks_in(folder, level) if not only or place(case) in only]
-        found += sorted(cases, key=lambda case: case.id)
-    if not found:
+        tasks += sorted(cases, key=lambda case: case.id)
+    if not tasks:
         raise UsageError("no such tasks", file=str(root), remedy="name others with --only")
-    return found
+    return tasks
 
 
 def _tasks_in(folder: Path, level: int) -> Iterator[SuiteCase]:
@@ -72,24 +72,24 @@ def with_samples(tasks: Sequence[SuiteCase], folder: Path) -> list[SuiteCase]:
         UsageError: the folder has none for these tasks.
     """
     by_place = {place(task): task for task in tasks}
-    found = []
+    samples = []
     for path in folder.glob("*.py"):
         match = _KERNEL_FILE.fullmatch(path.name)
         if match and (task := by_place.get((int(match[1]), int(match[2])))):
-            found.append(replace(task, candidate=str(path), sample=int(match[3])))
-    if not found:
+            samples.append(replace(task, candidate=str(path), sample=int(match[3])))
+    if not samples:
         raise UsageError(
             "no kernels for these tasks",
             file=str(folder),
             remedy="name files level_N_problem_N_sample_N_kernel.py, as KernelBench does",
         )
-    answered = {place(case) for case in found}
-    found += [
+    answered = {place(case) for case in samples}
+    samples += [
         replace(task, candidate=str(folder / kernel_file(task)))
         for task in tasks
         if place(task) not in answered
     ]
-    return sorted(found, key=lambda case: (place(case), case.sample))
+    return sorted(samples, key=lambda case: (place(case), case.sample))
 
 
 def write_kernels(

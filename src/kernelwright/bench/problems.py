@@ -76,12 +76,12 @@ def problems_of(
     if not files:
         chosen = [_of_suite(name, benchmark_programs(name), None, wanted) for name in sets]
         return [problem for problems in chosen for problem in problems]
-    found = []
+    selected = []
     for path in files:
         if not path.is_file():
             raise UsageError("no such file", file=str(path), remedy="give a JSONL file of programs")
-        found += _of_suite(path.stem, record.read(path), str(path), wanted)
-    return found
+        selected += _of_suite(path.stem, record.read(path), str(path), wanted)
+    return selected
 
 
 def _of_suite(
@@ -93,18 +93,18 @@ def _of_suite(
         if (text := _text(values)) is not None:
             level = by_level[level_of(values)]
             level.setdefault(text, _ProblemPlace(len(level) + 1, line))
-    found = []
+    problems = []
     for name, level in by_level.items():
         if not wanted.levels or name in wanted.levels:
             drawn = sorted(level, key=lambda text: derive(0, "problem", text))[: wanted.limit]
             for text in sorted(drawn, key=level.__getitem__):
                 id, line = level[text]
                 program = _parsed(text, file, line)
-                found.append(Problem(suite=suite, level=name, id=id, text=text, program=program))
-    if not found:
+                problems.append(Problem(suite=suite, level=name, id=id, text=text, program=program))
+    if not problems:
         levels = f" of level {', '.join(wanted.levels)}" if wanted.levels else ""
         raise UsageError(f"{suite} has no programs{levels}", file=file)
-    return found
+    return problems
 
 
 class _ProblemPlace(NamedTuple):

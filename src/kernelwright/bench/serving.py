@@ -20,8 +20,8 @@ def serve(answer: Callable[[Record], Record], after: Callable[[], None] = lambda
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
-        found = answer(json.loads(line))
-        answers.write(json.dumps(found) + "\n")
+        reply = answer(json.loads(line))
+        answers.write(json.dumps(reply) + "\n")
         answers.flush()
         after()
         gc.collect()  # modules and their compiled forms refer to each other

@@ -226,7 +226,7 @@ def failure(code: str, message: str) -> Record:
 
 def found_of(verdict: Verdict) -> Record:
     """What is found of a case by a verdict on it; times too, where it was accepted on a GPU."""
-    found: Record = {
+    facts: Record = {
         "correct": verdict.accepted,
         "kept": verdict.accepted,
         "has_triton": verdict.accepted,
@@ -239,10 +239,10 @@ def found_of(verdict: Verdict) -> Record:
         "speedup_intervals": {},
     }
     if verdict.accepted and verdict.times:
-        found["eager"] = asdict(verdict.times["reference"])
-        found["optimized"] = asdict(verdict.times["candidate"])
-        found["speedup_intervals"] = {"eager": verdict.speedup_interval}
-    return found
+        facts["eager"] = asdict(verdict.times["reference"])
+        facts["optimized"] = asdict(verdict.times["candidate"])
+        facts["speedup_intervals"] = {"eager": verdict.speedup_interval}
+    return facts
 
 
 def describe(line: Record) -> str:

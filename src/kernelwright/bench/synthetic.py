@@ -128,8 +128,8 @@ def cases_of(
         for sample, answer in enumerate(given):
             line = _line(asking, problem, sample)
             if "malformed" in answer:
-                found = failure(answer["malformed"], answer["message"])
-                yield line | found | {"malformed": answer["malformed"]}
+                facts = failure(answer["malformed"], answer["message"])
+                yield line | facts | {"malformed": answer["malformed"]}
             elif (name := f"{problem.name}/{sample}") in verdicts:
                 content, verdict = verdicts[name]
                 about = {

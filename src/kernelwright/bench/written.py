@@ -71,11 +71,11 @@ class WrittenRow:
 
 def rows() -> dict[str, list[WrittenRow]]:
     """Operator family -> what became of its operators."""
-    found: dict[str, list[WrittenRow]] = {name: [] for name in FAMILIES}
+    by_family: dict[str, list[WrittenRow]] = {name: [] for name in FAMILIES}
     for name, operator in operators().items():
         if name not in EXCLUDED:
-            found[operator.family].append(row(name))
-    return {name: made for name, made in found.items() if made}
+            by_family[operator.family].append(row(name))
+    return {name: made for name, made in by_family.items() if made}
 
 
 def row(op: str) -> WrittenRow:

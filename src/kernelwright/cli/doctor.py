@@ -110,8 +110,8 @@ def _imports(module: str, version: str | None, remedy: str) -> Check:
     """Import in a process of its own: a broken install may abort, and torch is slow to load."""
     fault = None if version is None else _python(f"import {module}")
     works = version is not None and fault is None
-    found = fault or version or "not installed"
-    return Check(name=module, works=works, found=found, remedy=remedy)
+    state = fault or version or "not installed"
+    return Check(name=module, works=works, found=state, remedy=remedy)
 
 
 def _python(code: str) -> str | None:
@@ -135,7 +135,7 @@ def _judge(device: str) -> Iterator[Check]:
         yield Check(
             name=f"sandbox ({device})",
             works=level.is_full,
-            found=", ".join(level.held) or "none",
+            outcome=", ".join(level.held) or "none",
             needed=bool(ESSENTIAL & set(level.missing)),
             remedy=f"this kernel refuses {refused}" if refused else "",
         )
@@ -143,8 +143,10 @@ def _judge(device: str) -> Iterator[Check]:
     except KernelwrightError as error:
         yield Check(name=name, works=False, found=str(error))
         return
-    found = ", ".join(verdict.checks) if verdict.accepted else f"{verdict.code}: {verdict.message}"
-    yield Check(name=name, works=verdict.accepted, found=found)
+    outcome = (
+        ", ".join(verdict.checks) if verdict.accepted else f"{verdict.code}: {verdict.message}"
+    )
+    yield Check(name=name, works=verdict.accepted, found=outcome)
 
 
 def _verdict_on_known_good(device: str) -> Verdict:

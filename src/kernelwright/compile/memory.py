@@ -131,13 +131,13 @@ def _wholes(
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     of_inputs = {_memory(value) for value in inputs if isinstance(value, torch.Tensor)}
     shared = Counter(map(_memory, tensors))
-    found: dict[int, tuple[torch.fx.Node, torch.Tensor]] = {}
+    by_memory: dict[int, tuple[torch.fx.Node, torch.Tensor]] = {}
     wholes = {_memory(tensor) for tensor in tensors if _is_whole(tensor)}
     for node, tensor in made.items():
         memory = _memory(tensor)
         if shared[memory] > 1 and memory not in of_inputs | wholes and _is_whole(tensor):
-            found.setdefault(memory, (node, tensor))
-    return dict(found.values())
+            by_memory.setdefault(memory, (node, tensor))
+    return dict(by_memory.values())
 
 
 def _returning(graph: torch.fx.GraphModule, nodes: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:

@@ -79,14 +79,14 @@ class GraphSizes:
     def served(self, points: Sequence[Sizes]) -> dict[str, Range]:
         """The sizes that a program read at these points serves. A size of which the points show few
         values may be a constant there: it stays as it is."""
-        found = {}
+        ranges = {}
         for name, size_range in self.ranges.items():
             values = {point[name] for point in points}
             low, high = size_range.low, max(values)
             if len(values) < LEAST_VALUES:
                 low = high = self.hints[name]
-            found[name] = Range(low, high)
-        return found
+            ranges[name] = Range(low, high)
+        return ranges
 
     def _draws(self) -> Iterator[dict[str, int]]:
         """Sizes that all differ from those of the call, and sizes of which one differs. Guards
@@ -148,11 +148,11 @@ def _expressions(value: Any) -> Expression | tuple[Expression, ...]:
 
 
 def _symbols(inputs: Sequence[Any]) -> set[Any]:
-    found: set[Any] = set()
+    symbols: set[Any] = set()
     for value in inputs:
         sizes = value if isinstance(value, tuple) else (value,)
-        found = found.union(*(s.free_symbols for s in sizes if isinstance(s, sympy.Basic)))
-    return found
+        symbols = symbols.union(*(s.free_symbols for s in sizes if isinstance(s, sympy.Basic)))
+    return symbols
 
 
 def _environment(value: Any) -> Any:

@@ -36,7 +36,7 @@ def fingerprints(paths: Sequence[Path], *, timeout_s: float, say: Say) -> Record
     """
     torch.set_num_threads(1)  # threads do not survive the fork
     lower(torch.nn.Linear(2, 2), (torch.ones(1, 2),))  # loads what every child needs
-    found: dict[str, int] = {}
+    num_calls_of: dict[str, int] = {}
     sources: list[Record] = []
     for path in paths:
         files = _files(path)
@@ -49,7 +49,7 @@ def fingerprints(paths: Sequence[Path], *, timeout_s: float, say: Say) -> Record
             except Refused as error:
                 refused[error.outcome.value] += 1
         of_path = {name: num_calls for task in tasks for name, num_calls in task.items()}
-        found |= of_path
+        num_calls_of |= of_path
         sources.append(
             {
                 "name": path.resolve().name,
@@ -62,8 +62,8 @@ def fingerprints(paths: Sequence[Path], *, timeout_s: float, say: Say) -> Record
     return {
         "record": "fingerprints",
         "sources": sources,
-        "fingerprints": sorted(name for name, num_calls in found.items() if num_calls > 1),
-        "one_call": sorted(name for name, num_calls in found.items() if num_calls < 2),
+        "fingerprints": sorted(name for name, num_calls in num_calls_of.items() if num_calls > 1),
+        "one_call": sorted(name for name, num_calls in num_calls_of.items() if num_calls < 2),
     }
 
 

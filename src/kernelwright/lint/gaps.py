@@ -157,8 +157,8 @@ def _rms(reference: torch.Tensor) -> float:
     """Over finite elements, never 0."""
     squares, count = 0.0, 0
     for r, _ in _blocks(reference, None):
-        found = torch.nan_to_num(wide(r), nan=0.0, posinf=0.0, neginf=0.0)
-        squares += float(found.square().sum(dtype=torch.float64))
+        finite = torch.nan_to_num(wide(r), nan=0.0, posinf=0.0, neginf=0.0)
+        squares += float(finite.square().sum(dtype=torch.float64))
         count += r.numel()
     return float(max((squares / max(count, 1)) ** 0.5, torch.finfo(torch.float32).tiny))
 

@@ -40,8 +40,8 @@ def _product(ranks: tuple[int, int] | None) -> Callable[[TensorType, TensorType]
     """A product of tensors of exactly these ranks; None is matmul, which takes any."""
 
     def made(a: TensorType, b: TensorType) -> TensorType:
-        found = (a.rank, b.rank)
-        require(ranks in (None, found), f"ranks {found} where {ranks} are needed")
+        given_ranks = (a.rank, b.rank)
+        require(ranks in (None, given_ranks), f"ranks {given_ranks} where {ranks} are needed")
         require(ranks != (3, 3) or a.shape[0] == b.shape[0], f"batches of {a.shape}, {b.shape}")
         return TensorType(matmul_shape(a.shape, b.shape), _product_dtype(a, b))
 

@@ -108,10 +108,10 @@ def _read_answer(text: str, entry: str, origin: str) -> Answer:
 
 def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
     """The plans of all kernels, or none and what is wrong with them."""
-    found, _ = plans_apart(text)
-    if not found:
+    texts, _ = plans_apart(text)
+    if not texts:
         return (), "no plan"
-    lines = [line.rstrip() for line in found[0].splitlines()]
+    lines = [line.rstrip() for line in texts[0].splitlines()]
     try:
         return tuple(read_plans(lines)), ""
     except ValueError as error:
@@ -172,13 +172,13 @@ def _parsed(source: str) -> ast.Module | SyntaxError:
 
 
 def _syntax_error(source: str) -> SyntaxError | None:
-    found = _parsed(source)
-    return found if isinstance(found, SyntaxError) else None
+    parsed = _parsed(source)
+    return parsed if isinstance(parsed, SyntaxError) else None
 
 
 def _defines(source: str, entry: str) -> bool:
-    found = _parsed(source)
-    if isinstance(found, SyntaxError):
+    parsed = _parsed(source)
+    if isinstance(parsed, SyntaxError):
         return False
     definitions = (ast.FunctionDef, ast.ClassDef)
-    return any(isinstance(node, definitions) and node.name == entry for node in found.body)
+    return any(isinstance(node, definitions) and node.name == entry for node in parsed.body)

@@ -105,8 +105,8 @@ class Decoder:
         Args:
             seeds: of each prompt's draws.
         """
-        found = dict(self.stream(prompts, seeds=seeds, sampling=sampling))
-        return [found[number] for number in range(len(prompts))]
+        written = dict(self.stream(prompts, seeds=seeds, sampling=sampling))
+        return [written[number] for number in range(len(prompts))]
 
     @torch.inference_mode()
     def stream(

@@ -111,17 +111,17 @@ def _narrow(
     import torch
 
     made: dict[tuple[int, int, torch.Size], torch.Tensor] = {}
-    found = {}
+    narrowed = {}
     for name, value in weights.items():
         place = (value.untyped_storage().data_ptr(), int(value.storage_offset()), value.shape)
         if place not in made:
             dtype = torch.bfloat16 if value.is_floating_point() else value.dtype
             made[place] = value.to("cpu", dtype)
-        found[name] = made[place]
+        narrowed[name] = made[place]
     if model.config.tie_word_embeddings:
         for name, source in model.all_tied_weights_keys.items():  # put together, they are copies
-            found[name] = found[source]
-    return found
+            narrowed[name] = narrowed[source]
+    return narrowed
 
 
 def folder_of(name: str) -> Path:
@@ -202,7 +202,7 @@ def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTo
     try:
         # As its file says: AutoTokenizer puts the architecture's own in place of some.
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-        model, found = load(
+        model, report = load(
             folder,
             dtype=dtype or "auto",
             local_files_only=True,
@@ -216,7 +216,7 @@ def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTo
             file=str(_broken_file(folder)),
             remedy="copy it again, or save it again",
         ) from error
-    if wrong := sorted({*found["missing_keys"], *(each[0] for each in found["mismatched_keys"])}):
+    if wrong := sorted({*report["missing_keys"], *(each[0] for each in report["mismatched_keys"])}):
         raise UsageError(
             f"{len(wrong)} weights are missing or of other sizes, {wrong[0]} for one",
             file=str(folder),

@@ -148,8 +148,8 @@ class LocalModel:
         texts = self._tokenizer.batch_decode(
             [each.tokens for each in written], skip_special_tokens=True
         )
-        found = [(text, each.is_out_of_time) for text, each in zip(texts, written, strict=True)]
-        return [found[i : i + samples] for i in range(0, len(found), samples)]
+        answers = [(text, each.is_out_of_time) for text, each in zip(texts, written, strict=True)]
+        return [answers[i : i + samples] for i in range(0, len(answers), samples)]
 
     def release(self) -> None:
         """As `Policy.release`: keys and values go, the model stays."""
@@ -184,5 +184,5 @@ def _device() -> str:
 def stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
     """Tokens that end an answer: the model's own word, the tokenizer's, the chat template's."""
     told = model.generation_config.eos_token_id if model.generation_config else None
-    found = set(told) if isinstance(told, list) else {told}
-    return {token for token in (*found, *end_tokens(tokenizer)) if token is not None}
+    tokens = set(told) if isinstance(told, list) else {told}
+    return {token for token in (*tokens, *end_tokens(tokenizer)) if token is not None}

@@ -96,9 +96,9 @@ class ServedModel:
                 [pool.submit(ask, messages, number) for number in range(samples)]
                 for messages in conversations
             ]
-            found = [[each.result() for each in row] for row in asked]
-        failures = [each for row in found for each in row if isinstance(each, Exception)]
+            replies = [[each.result() for each in row] for row in asked]
+        failures = [each for row in replies for each in row if isinstance(each, Exception)]
         if refused := next((each for each in failures if isinstance(each, UsageError)), None):
             raise refused
-        texts = [[each for each in row if isinstance(each, str)] for row in found]
+        texts = [[each for each in row if isinstance(each, str)] for row in replies]
         return texts, next((each for each in failures if isinstance(each, InfraError)), None)

@@ -143,10 +143,10 @@ def grouped_attention(
     if queries > 1:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     packed = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
-    found = torch.nn.functional.scaled_dot_product_attention(
+    attended = torch.nn.functional.scaled_dot_product_attention(
         packed, key, value, attn_mask=attention_mask, scale=options.get("scaling")
     )
-    return found.reshape(rows, 1, heads, value.shape[3]), None
+    return attended.reshape(rows, 1, heads, value.shape[3]), None
 
 
 AttentionInterface.register(GROUPED, grouped_attention)

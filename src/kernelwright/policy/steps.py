@@ -113,10 +113,10 @@ class DecodingSteps:
         if WINDOWED in self._kinds:
             near = slot > position[:, None] - self._config.sliding_window
             masks[WINDOWED] = (seen & near)[:, None, None]
-        found = {kind: masks[kind] for kind in self._kinds}
+        by_kind = {kind: masks[kind] for kind in self._kinds}
         if self._config._attn_implementation != GROUPED:
-            found = {kind: self._added(mask) for kind, mask in found.items()}
-        return found if len(found) > 1 else next(iter(found.values()))
+            by_kind = {kind: self._added(mask) for kind, mask in by_kind.items()}
+        return by_kind if len(by_kind) > 1 else next(iter(by_kind.values()))
 
     def _added(self, mask: torch.Tensor) -> torch.Tensor:
         """To scores: 0 where the mask is true, the least number elsewhere."""

@@ -27,15 +27,15 @@ def overload(op: str) -> torch._ops.OpOverload:
     Raises:
         ValueError: there is none.
     """
-    found: Any = torch.ops
+    part_of_torch: Any = torch.ops
     for part in op.split("."):
         try:
-            found = getattr(found, part)
+            part_of_torch = getattr(part_of_torch, part)
         except AttributeError as error:
             raise ValueError(f"torch.ops.{op} does not exist") from error
-    if not isinstance(found, torch._ops.OpOverload):
+    if not isinstance(part_of_torch, torch._ops.OpOverload):
         raise ValueError(f"torch.ops.{op} is not an overload: write torch.ops.aten.sort.default")
-    return found
+    return part_of_torch
 
 
 @cache

@@ -40,8 +40,8 @@ def fingerprint(program: Program, *, sizes: bool = True) -> str:
     """
     graph = _ColouredGraph(program, sizes)
     num_colours = graph.refine()
-    while num_colours < graph.num_nodes and (found := graph.refine()) > num_colours:
-        num_colours = found
+    while num_colours < graph.num_nodes and (num_refined := graph.refine()) > num_colours:
+        num_colours = num_refined
     return _hash(sorted([*graph.calls, *graph.values.values()])).hex()[:DIGITS]
 
 

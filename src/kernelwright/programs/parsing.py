@@ -67,15 +67,15 @@ def parse(text: str, file: str = "<text>") -> Program:
 
 def _constants(body: list[ast.stmt]) -> dict[str, Any]:
     """Module-level names with constant values."""
-    found: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     for node in body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 try:
-                    found[name] = constant(value, found)
+                    constants[name] = constant(value, constants)
                 except NotConstant:
                     continue
-    return found
+    return constants
 
 
 class _EntryBody:
@@ -124,8 +124,8 @@ class _EntryBody:
         if not isinstance(target, ast.Tuple | ast.List):
             self.source.fail(target, "assignment into a tensor", "use torch.where or torch.cat")
         if not isinstance(value, tuple) or len(value) != len(target.elts):
-            found = len(value) if isinstance(value, tuple) else 1
-            message = f"{len(target.elts)} names for {found} values"
+            num_values = len(value) if isinstance(value, tuple) else 1
+            message = f"{len(target.elts)} names for {num_values} values"
             self.source.fail(target, message, "name every value, `_` for those not needed")
         for item, part in zip(target.elts, value, strict=True):
             self._assign(item, part)

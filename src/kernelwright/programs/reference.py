@@ -138,8 +138,10 @@ def evaluate_call(
 
     def value_of(name: str, value: Any) -> Any:
         plain = map_refs(value, lambda ref: env[ref.name])
-        found = attribute_value(name, plain, rank)
-        return _wide_dtype(found) if is_wide and isinstance(found, torch.dtype) else found
+        attribute = attribute_value(name, plain, rank)
+        return (
+            _wide_dtype(attribute) if is_wide and isinstance(attribute, torch.dtype) else attribute
+        )
 
     if call.is_extern:
         values = {name: value_of(name, value) for name, value in call.args}
@@ -170,10 +172,10 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 def _callable(call: str) -> Any:
     """The PyTorch callable that an operator prints as."""
     first, *rest = call.split(".")
-    found: Any = torch.nn.functional if first == "F" else torch
+    part_of_torch: Any = torch.nn.functional if first == "F" else torch
     for part in rest:
-        found = getattr(found, part)
-    return found
+        part_of_torch = getattr(part_of_torch, part)
+    return part_of_torch
 
 
 def _wide_random(call: Call, env: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:

@@ -38,8 +38,8 @@ def memory_format(name: str, rank: int) -> torch.memory_format:
     """The torch.memory_format that a layout or an attribute means for a tensor of this rank."""
     if name == "channels_last":
         return torch.channels_last_3d if rank == 5 else torch.channels_last
-    found: torch.memory_format = getattr(torch, f"{name}_format")
-    return found
+    chosen: torch.memory_format = getattr(torch, f"{name}_format")
+    return chosen
 
 
 def memory_format_name(value: torch.memory_format) -> str:

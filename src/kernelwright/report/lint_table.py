@@ -122,8 +122,10 @@ def _comparison(tasks: Sequence[LintedTask]) -> str:
         known = [by_place[place] for place in places if place in by_place]
         absent = [task for task in known if not _agrees(task, flaw)]
         names = ", ".join(f"L{task.level}/{task.number}" for task in absent)
-        found = f"{len(known) - len(absent)}"
-        rows.append(f"| {flaw.kind} | {flaw.source} | {len(known)} | {found} | {names or '-'} |")
+        num_found = f"{len(known) - len(absent)}"
+        rows.append(
+            f"| {flaw.kind} | {flaw.source} | {len(known)} | {num_found} | {names or '-'} |"
+        )
         for task in absent:
             missed[_why_not(task, flaw)].append(f"L{task.level}/{task.number} ({flaw.kind})")
     reasons = [f"- {why}: {', '.join(names)}." for why, names in missed.items()]

@@ -116,12 +116,12 @@ def read_groups(results: Path) -> dict[Key, RowCases]:
             runs[key] = run
     return {
         key: RowCases(
-            cases=tuple(case for task in found.values() for case in task.samples.values()),
-            files=tuple(sorted({task.file for task in found.values()})),
-            commits=tuple(sorted({task.commit for task in found.values()} - {""})),
+            cases=tuple(case for task in tasks_of_group.values() for case in task.samples.values()),
+            files=tuple(sorted({task.file for task in tasks_of_group.values()})),
+            commits=tuple(sorted({task.commit for task in tasks_of_group.values()} - {""})),
             device=str(runs[key]["environment"]["gpu"]).split(",")[0],
         )
-        for key, found in sorted(tasks.items(), key=lambda item: _by_numbers(item[0]))
+        for key, tasks_of_group in sorted(tasks.items(), key=lambda item: _by_numbers(item[0]))
     }
 
 
@@ -160,18 +160,18 @@ def metrics(cases: Sequence[Record]) -> dict[str, Record]:
     cases = [case for case in cases if not case.get("sample", 0)]
     num = len(cases)
     correct = [case for case in cases if case["correct"]]
-    found = {
+    figures = {
         "correct": _count(len(correct), num),
         "correct_with_triton": _count(sum(bool(c["has_triton"]) for c in correct), num),
     }
     if any(case.get("eager") for case in cases):
-        found["delivered"] = _count(sum(map(delivers_kernels, cases)), num)
+        figures["delivered"] = _count(sum(map(delivers_kernels, cases)), num)
     for rival, name in (("eager", EAGER), ("compile", COMPILE)):
         if any(case.get(name) for case in cases):
-            found |= _against(cases, rival, name) | _as_delivered(cases, rival, name)
+            figures |= _against(cases, rival, name) | _as_delivered(cases, rival, name)
     if any(case.get(COMPILE) for case in cases):
-        found |= _as_delivered(cases, "better", BETTER) | _slowest(cases)
-    return found | sampled
+        figures |= _as_delivered(cases, "better", BETTER) | _slowest(cases)
+    return figures | sampled
 
 
 def _against(cases: Sequence[Record], rival: str, name: str) -> dict[str, Record]:
@@ -180,11 +180,11 @@ def _against(cases: Sequence[Record], rival: str, name: str) -> dict[str, Record
     ours = [case for case in timed if may_win(case)]
     wins = sum(c["optimized"]["median_ms"] < c[name]["median_ms"] for c in ours)
     significant = sum(_is_significant(case, name) for case in ours)
-    found = {
+    figures = {
         f"beats_{rival}": _count(wins, len(cases)),
         f"beats_{rival}_significant": _count(significant, len(cases)),
     }
-    return found | ({f"geomean_over_{rival}": _geomean(timed, name)} if timed else {})
+    return figures | ({f"geomean_over_{rival}": _geomean(timed, name)} if timed else {})
 
 
 def _as_delivered(cases: Sequence[Record], rival: str, name: str) -> dict[str, Record]:
@@ -219,15 +219,15 @@ def _of_samples(cases: Sequence[Record]) -> dict[str, Record]:
     """pass@k where tasks have several samples; of answers of a policy, how many hold no candidate
     and how much those of one program differ."""
     num = len({case["id"] for case in cases})
-    found = {f"pass_at_{k}": _count(_short(x), num) for k, x in pass_at_ks(cases).items()}
+    figures = {f"pass_at_{k}": _count(_short(x), num) for k, x in pass_at_ks(cases).items()}
     answers = [case for case in cases if "malformed" in case]
     if answers:
-        found["malformed"] = _count(sum(map(is_malformed, answers)), len(answers))
+        figures["malformed"] = _count(sum(map(is_malformed, answers)), len(answers))
     if (differ := diversity(answers)) is not None:
-        found["distinct_schedules"] = _count(_short(differ.schedules), differ.programs)
+        figures["distinct_schedules"] = _count(_short(differ.schedules), differ.programs)
         if differ.spread:
-            found["spread"] = _mean(differ.spread)
-    return found
+            figures["spread"] = _mean(differ.spread)
+    return figures
 
 
 def _count(value: float, of: int) -> Record:
@@ -270,14 +270,14 @@ def table(groups: dict[Key, RowCases]) -> str:
         f"| --- | --- |{' ---: |' * 8} --- |",
     ]
     for (suite, level, policy, mode, precision), group in groups.items():
-        found = metrics(group.cases)
-        num = found["correct"]["of"]
+        figures = metrics(group.cases)
+        num = figures["correct"]["of"]
         cells = [
             f"{suite} {level}",
             f"{policy}, {mode}, {precision}",
-            *(_cell(found.get(name), partial(_ratio, num=num)) for name in _MEANS),
-            _slower(found),
-            *(_cell(found.get(name), _out_of) for name in _COUNTS),
+            *(_cell(figures.get(name), partial(_ratio, num=num)) for name in _MEANS),
+            _slower(figures),
+            *(_cell(figures.get(name), _out_of) for name in _COUNTS),
             group.device,
         ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -110,17 +110,17 @@ def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> li
             worth trying.
     """
     made = simplified(program, at_other_sizes=at_other_sizes)
-    found = _in_layouts(program, made, on_gpu=on_gpu)
+    in_layouts = _in_layouts(program, made, on_gpu=on_gpu)
     if made.rewrites:
         plain = _in_layouts(program, Simplified(program, ()), on_gpu=on_gpu)
-        is_same_work = _heavy_calls(found[-1].program) == _heavy_calls(plain[-1].program)
-        if not on_gpu and at_cpu_size(found[0]) is None:
-            found = plain
+        is_same_work = _heavy_calls(in_layouts[-1].program) == _heavy_calls(plain[-1].program)
+        if not on_gpu and at_cpu_size(in_layouts[0]) is None:
+            in_layouts = plain
         elif not is_same_work:
-            found += plain
-    if any(join_attention.__name__ in form.rewrites for form in found):
-        found.append(_form(program, Simplified(program, ()), CONTIGUOUS, joins=False))
-    return found
+            in_layouts += plain
+    if any(join_attention.__name__ in form.rewrites for form in in_layouts):
+        in_layouts.append(_form(program, Simplified(program, ()), CONTIGUOUS, joins=False))
+    return in_layouts
 
 
 def _heavy_calls(program: Program) -> Counter[tuple[str, tuple[TensorType, ...]]]:

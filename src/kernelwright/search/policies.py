@@ -34,13 +34,13 @@ class Teacher:
         from kernelwright.teacher.whole import write_whole
 
         program = request.program
-        found = write_whole(
+        candidates = write_whole(
             program,
             limit=samples,
             seed=derive(seed, to_text(program)),
             precision=request.precision,
         )
-        return [_as_answer(candidate) for candidate in found]
+        return [_as_answer(candidate) for candidate in candidates]
 
 
 class Several:
@@ -56,12 +56,12 @@ class Several:
         """As `Policy.write`; a policy is asked for those requests alone that want answers."""
         answers: list[list[Answer]] = [[] for _ in requests]
         for writer in self._policies:
-            short = [i for i, found in enumerate(answers) if len(found) < samples]
+            short = [i for i, texts in enumerate(answers) if len(texts) < samples]
             if not short:
                 break
             written = writer.write([requests[i] for i in short], samples=samples, sampling=sampling)
-            for i, found in zip(short, written, strict=True):
-                answers[i] = (answers[i] + found)[:samples]
+            for i, texts in zip(short, written, strict=True):
+                answers[i] = (answers[i] + texts)[:samples]
         return answers
 
     def release(self) -> None:

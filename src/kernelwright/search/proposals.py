@@ -78,7 +78,7 @@ def gaps(
     if not (every or has_models):
         return []
     left = frozenset(range(len(program.calls))) - frozenset().union(*chosen)
-    found = propose(program, family, every=every, within=left)
+    parts = propose(program, family, every=every, within=left)
     if has_models:
-        found = _without_outer_views(program, found)
-    return [part for part in found if part not in tried and (every or len(part) > 1)]
+        parts = _without_outer_views(program, parts)
+    return [part for part in parts if part not in tried and (every or len(part) > 1)]

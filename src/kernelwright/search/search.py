@@ -218,15 +218,15 @@ class Search:
                 self._note(work, calls, known)
                 continue
             if work.deadline.is_over or not self._ask(work, proposals[number - 1 :]):
-                for found in self._without_time(work, calls):
-                    self._note(work, calls, found)
+                for result in self._without_time(work, calls):
+                    self._note(work, calls, result)
                 continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._steps("writing and judging kernels", names, done=number - 1, total=len(proposals))
             self._compile_next(ahead, work, proposals[number - 1 :])
-            found = self._tune(work, calls)
-            self._note(work, calls, found)
-            if by_models and not any(verdict.accepted for verdict in found.verdicts):
+            result = self._tune(work, calls)
+            self._note(work, calls, result)
+            if by_models and not any(verdict.accepted for verdict in result.verdicts):
                 proposals[number:number] = smaller_parts(program, calls, proposals)
 
     def _tune_elsewhere(self, work: FormWork, proposals: Sequence[frozenset[int]]) -> None:
@@ -275,19 +275,19 @@ class Search:
             if len(work.by_writers) == before:
                 return
 
-    def _note(self, work: FormWork, calls: frozenset[int], found: Tuned) -> None:
+    def _note(self, work: FormWork, calls: frozenset[int], result: Tuned) -> None:
         """Keep what became of a fragment, beside what other writers' candidates gave."""
         program, tuned = work.form.program, work.tuned
-        found = self._serving_all_sizes(work, calls, found)
+        result = self._serving_all_sizes(work, calls, result)
         work.untried.discard(calls)
         at = next((i for i, each in enumerate(tuned) if each.fragment.calls == calls), None)
         if at is None:
             at = len(tuned)
-            tuned.append(found)
+            tuned.append(result)
         else:
-            tuned[at] = found.beside(tuned[at])
+            tuned[at] = result.beside(tuned[at])
         work.by_writers.add(at)
-        if found.winner is not None:
+        if result.winner is not None:
             chosen = [tuned[i] for i in self._chosen(program, tuned)]
             self._steps.best = _best_so_far(chosen, on_gpu=self._judge.on_gpu)
 
@@ -401,10 +401,10 @@ class Search:
         if (text, work.writers) not in self._known:
             scope = self._scope(work, calls)
             self._known[text, work.writers] = self._tune_new(work, fragment, text, scope)
-        found = self._known[text, work.writers]
-        if found.winner is not None:
-            self._winners.setdefault(kind(fragment.program), found)
-        return replace(found, fragment=fragment)
+        known = self._known[text, work.writers]
+        if known.winner is not None:
+            self._winners.setdefault(kind(fragment.program), known)
+        return replace(known, fragment=fragment)
 
     def _scope(self, work: FormWork, calls: frozenset[int]) -> str:
         return PROGRAM if len(calls) == len(work.form.program.calls) else FRAGMENT
@@ -457,7 +457,7 @@ class Search:
         like = self._winners.get(kind(fragment.program))
         if like is None:
             return []
-        found = taken_over(
+        taken = taken_over(
             fragment,
             like,
             self._sources,
@@ -466,7 +466,7 @@ class Search:
             limit=affordable(self._judge, MAX_CANDIDATES),
             seed=derive(self._seed, text),
         )
-        return [] if found is None else [found]
+        return [] if taken is None else [taken]
 
     def _value(self, tuned: Tuned) -> float:
         """What taking it is worth; in pure mode covering an operator outweighs any time."""

@@ -132,12 +132,12 @@ class Sources:
         sampling = Sampling(
             temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s, mends=MENDS
         )
-        found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
+        written: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
         for model in tuple(self._models):
             answers = self._write(model, requests, limit, sampling)
             for text, of_one in zip(new, answers, strict=True):
-                found[text] += [(model.name, answer) for answer in of_one]
-        self._answers |= found
+                written[text] += [(model.name, answer) for answer in of_one]
+        self._answers |= written
         if not (self._models or self.has_teacher or any(self._answers.values())):
             raise InfraError("; ".join(map(str, self.failed)))
 
@@ -148,22 +148,22 @@ class Sources:
         """What the model writes for each request, the likeliest answer first, also where it fails
         on the way. Others are drawn in what is left of a share of its time."""
         likeliest = replace(sampling, temperature=0.0, top_p=1.0)
-        found: list[list[Answer]] = [[] for _ in requests]
+        answers: list[list[Answer]] = [[] for _ in requests]
         begin_s = worked_s()
         try:
-            _add(found, model.write(requests, samples=1, sampling=likeliest))
+            _add(answers, model.write(requests, samples=1, sampling=likeliest))
             spent_s = worked_s() - begin_s
             left_s = sampling.for_s and DRAWING_SHARE * sampling.for_s - spent_s
             if limit > 1 and (left_s is None or left_s > 0):
                 drawn = replace(sampling, for_s=left_s)
-                _add(found, model.write(requests, samples=limit - 1, sampling=drawn))
+                _add(answers, model.write(requests, samples=limit - 1, sampling=drawn))
         except InfraError as error:
             self._models.remove(model)
             self.failed.append(FailedSource(origin=model.name, message=str(error)))
-            _add(found, error.answers if isinstance(error, Interrupted) else [])
+            _add(answers, error.answers if isinstance(error, Interrupted) else [])
         finally:
             model.release()  # the judge works on the same device
-        return found
+        return answers
 
     def refine(
         self,
@@ -256,7 +256,7 @@ class Sources:
             if key not in self._ours:
                 self._ours[key] = write(program, limit=limit, seed=seed, precision=rules.precision)
             return list({each.source: each for each in self._ours[key]}.values()), []
-        found: dict[str, Candidate] = {}
+        by_source: dict[str, Candidate] = {}
         unread = []
         for origin, answer in self._answers.get(text, [])[first:]:
             candidate, reason, message = answer.candidate, str(answer.malformed), answer.message
@@ -265,8 +265,8 @@ class Sources:
             if candidate is None:
                 unread.append(Unread(origin=origin, reason=reason, message=message))
             else:
-                found.setdefault(candidate.source, candidate)
-        return list(found.values()), unread
+                by_source.setdefault(candidate.source, candidate)
+        return list(by_source.values()), unread
 
 
 def _request(program: Program, rules: Rules) -> Request:

@@ -36,13 +36,13 @@ class Variant(ProgramForm):
     def replacements(self, program: Program | None = None) -> list[Replacement]:
         """The chosen winners, on the program itself or one of the same structure."""
         program = program or self.program
-        found = []
+        chosen = []
         for i in self.chosen:
             best = self.tuned[i].best
             assert best is not None
             fragment = extract(program, self.tuned[i].fragment.calls)
-            found.append(Replacement(fragment.calls, fragment.inputs, fragment.outputs, best))
-        return found
+            chosen.append(Replacement(fragment.calls, fragment.inputs, fragment.outputs, best))
+        return chosen
 
     def composed(self) -> Candidate:
         """The whole with the kernels of the chosen fragments."""

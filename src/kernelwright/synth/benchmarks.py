@@ -65,14 +65,14 @@ def is_benchmark(program: Program, avoid: tuple[str, ...] = ()) -> bool:
     """
     if len(program.calls) < 2:
         return False
-    found, num_calls = task_fingerprint(program)
-    return num_calls > 1 and found in known(avoid)
+    fingerprint, num_calls = task_fingerprint(program)
+    return num_calls > 1 and fingerprint in known(avoid)
 
 
 def is_vocabulary(program: Program) -> bool:
     """Whether a program of one call is a task of a shipped benchmark: counted, not dropped."""
-    found, num_calls = task_fingerprint(program)
-    return num_calls < 2 and found in _shipped()["one_call"]
+    fingerprint, num_calls = task_fingerprint(program)
+    return num_calls < 2 and fingerprint in _shipped()["one_call"]
 
 
 @cache
@@ -82,10 +82,10 @@ def known(avoid: tuple[str, ...]) -> frozenset[str]:
     Raises:
         UsageError: a file cannot be read or is none of ours.
     """
-    found = set(_shipped()["fingerprints"])
+    fingerprints = set(_shipped()["fingerprints"])
     for path in avoid:
-        found |= set(_read(Path(path))["fingerprints"])
-    return frozenset(found)
+        fingerprints |= set(_read(Path(path))["fingerprints"])
+    return frozenset(fingerprints)
 
 
 @cache

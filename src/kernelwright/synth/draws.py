@@ -98,10 +98,10 @@ class Drawer:
                 accepted=search.accepted + sample.accepted,
             )
             if sample.program is not None:
-                found = program_record(sample.program)
+                fields = program_record(sample.program)
                 drawn = _drawn(search, group) | {"uniform": sample.is_uniform}
-                record = {"record": "program", "drawn": drawn, **found}
-                return Found(search, found["fingerprint"], _line(record))
+                record = {"record": "program", "drawn": drawn, **fields}
+                return Found(search, fields["fingerprint"], _line(record))
             assert sample.refused is not None
             search = search.beyond(sample.refused)
         return Found(search, None, _line({"record": "given_up", "drawn": _drawn(search, group)}))

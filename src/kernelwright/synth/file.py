@@ -87,7 +87,7 @@ def fingerprints(path: Path) -> set[str]:
     """
     if not path.is_file():
         raise UsageError("no such file", file=str(path), remedy="give a JSONL file of programs")
-    found = {line["fingerprint"] for line in record.read(path) if "fingerprint" in line}
-    if not found:
+    listed = {line["fingerprint"] for line in record.read(path) if "fingerprint" in line}
+    if not listed:
         raise UsageError("holds no program with a fingerprint", file=str(path))
-    return found
+    return listed

@@ -38,12 +38,12 @@ def with_inits(program: Program) -> Program:
 
 
 def _init(uses: Uses, value: Input) -> Init:
-    found = list(uses.of(value.name))
-    slot = found[0][1] if found else ""
+    own_uses = list(uses.of(value.name))
+    slot = own_uses[0][1] if own_uses else ""
     if slot in _LAYER:
         return choose_init(uses, value, slot)
     chosen = choose_init(uses, value, "")
-    return _of_operand(uses.program, found) if chosen == Init("randn") else chosen
+    return _of_operand(uses.program, own_uses) if chosen == Init("randn") else chosen
 
 
 def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:

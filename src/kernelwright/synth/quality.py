@@ -99,8 +99,8 @@ TOLERANCE = "strict"
 
 def refusal(program: Program, rules: Quality) -> Refusal | None:
     """Why the program is no task; None where it is one."""
-    if rules.ranges and (found := refusal_unrun(program)):
-        return found
+    if rules.ranges and (unrun := refusal_unrun(program)):
+        return unrun
     if rules.avoid_benchmarks and is_benchmark(program, rules.avoid):
         return Refusal(Reason.BENCHMARK, "a benchmark has it")
     if not rules.lint:
@@ -147,12 +147,12 @@ def refusal_by_ranges(program: Program) -> Refusal | None:
         for call, spreads in call_spreads(program):
             if call.is_random:
                 return Refusal(Reason.RANDOM, call.op)
-            if found := _by_operand(call, known, used) or _by_operands(call, known):
-                return found
+            if refused := _by_operand(call, known, used) or _by_operands(call, known):
+                return refused
             known.update(zip(call.outputs, spreads, strict=True))
             for name, made, v in zip(call.outputs, call.types, spreads, strict=True):
-                if found := _by_spread(call, made, v, name in returned):
-                    return found
+                if refused := _by_spread(call, made, v, name in returned):
+                    return refused
     except OutOfDomain as error:
         return Refusal(Reason.DOMAIN, str(error))
     return None
@@ -241,10 +241,10 @@ def refusal_by_run(program: Program) -> Refusal | None:
     if failures:
         return failures[0]
     allowed = max(ROUNDING.get(dtype, 0.0) for dtype in _dtypes(program))
-    for i, (found, expected) in enumerate(zip(native, wide, strict=True)):
-        if not bool(found.isfinite().all()) or not bool(expected.isfinite().all()):
+    for i, (output, expected) in enumerate(zip(native, wide, strict=True)):
+        if not bool(output.isfinite().all()) or not bool(expected.isfinite().all()):
             return Refusal(Reason.NOT_FINITE, f"output {i}")
-        if refused := _by_output(i, found, expected, allowed):
+        if refused := _by_output(i, output, expected, allowed):
             return refused
     return None
 

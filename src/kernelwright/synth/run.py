@@ -118,10 +118,12 @@ def synthesize(
     with Crew(drawer, num_workers) as crew:
         novelty = _Novelty(plan.avoid, set(file.fingerprints), crew.draw)
         for batch in crew.draw_all(batches):
-            for found in novelty.settle(batch):
-                tally.count(found)
-                _check_found(found, plan.groups[found.search.group])
-            file.write(found.line if clock is None else clock.timed(found.line) for found in batch)
+            for finished in novelty.settle(batch):
+                tally.count(finished)
+                _check_found(finished, plan.groups[finished.search.group])
+            file.write(
+                finished.line if clock is None else clock.timed(finished.line) for finished in batch
+            )
             pace.made(len(batch))
     return tally
 
@@ -158,19 +160,19 @@ class _Novelty:
         while True:
             taken: set[str] = set()
             again: dict[int, ProgramSearch] = {}
-            for place, found in enumerate(batch):
-                key = found.fingerprint
+            for place, search in enumerate(batch):
+                key = search.fingerprint
                 if key is None:
                     continue
                 if key in taken or key in self.seen or key in self.avoid:
                     reason = "avoided" if key in self.avoid else "duplicate"
-                    again[place] = found.search.beyond(reason)
+                    again[place] = search.search.beyond(reason)
                 taken.add(key)
             if not again:
                 self.seen |= taken
                 return batch
-            for place, found in zip(again, self.draw(list(again.values())), strict=True):
-                batch[place] = found
+            for place, search in zip(again, self.draw(list(again.values())), strict=True):
+                batch[place] = search
 
 
 class _Pace:

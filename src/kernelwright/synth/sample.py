@@ -122,8 +122,8 @@ class Sampler:
                 is_decided &= not isinstance(error, NoSizes)  # no proof that there are none
                 of_skeleton.refuse()
                 continue
-            if found := self._refusal(program):
-                refused, num_refused = found.reason.value, num_refused + 1
+            if refusal := self._refusal(program):
+                refused, num_refused = refusal.reason.value, num_refused + 1
                 if num_refused == MOST_REFUSED:
                     break
                 continue
@@ -134,8 +134,8 @@ class Sampler:
     def _refusal(self, program: Program) -> Refusal | None:
         """Why its forms, choices and sizes are no good, as far as that shows without a run."""
         rules = self.recipe.quality
-        if rules.ranges and (found := refusal_unrun(with_inits(program))):
-            return found
+        if rules.ranges and (unrun := refusal_unrun(with_inits(program))):
+            return unrun
         return refusal_by_algebra(program) if rules.lint else None
 
     def _sized(self, draft: Draft, rng: np.random.Generator) -> tuple[Program, DrawnSizes]:
@@ -145,7 +145,7 @@ class Sampler:
             NoSizes: none were found.
             ValueError: there are none.
         """
-        found: list[Program] = []
+        programs: list[Program] = []
 
         def accept(values: Mapping[Var, int]) -> bool:
             try:
@@ -154,7 +154,7 @@ class Sampler:
                 return False
             if not within(program, self.recipe.bounds):
                 return False
-            found.append(program)
+            programs.append(program)
             return True
 
         element_bytes = [DTYPE_BYTES[kind.dtype] for kind in draft.kinds]
@@ -166,7 +166,7 @@ class Sampler:
             total=Total(element_bytes, self.recipe.bounds.bytes),
             accept=accept,
         )
-        return found[-1], drawn
+        return programs[-1], drawn
 
 
 def within(program: Program, bounds: ProgramBounds) -> bool:

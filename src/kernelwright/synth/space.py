@@ -31,8 +31,8 @@ def space_record(recipe: DrawRecipe) -> Record:
         "operators": {name: operators()[name].family for name in names},
         "attributes": {name: _attributes(operators()[name], recipe) for name in names},
         "kinds": [_text(kind) for kind in kinds],
-        "makes": {name: sorted(found) for name, found in makes.items()},
-        "reads": {name: sorted(found) for name, found in reads.items()},
+        "makes": {name: sorted(kind_numbers) for name, kind_numbers in makes.items()},
+        "reads": {name: sorted(kind_numbers) for name, kind_numbers in reads.items()},
     }
 
 
@@ -41,10 +41,12 @@ def usable_forms(recipe: DrawRecipe) -> list[Form]:
     results are one number are left out."""
     wanted = (each for each in operators().values() if each.name not in EXCLUDED)
     space = recipe.space()
-    found = [forms_of(each, space) for each in wanted if recipe.weight(each.name)]
+    forms_by_operator = [forms_of(each, space) for each in wanted if recipe.weight(each.name)]
     if recipe.quality.ranges:
-        found = [forms for forms in found if forms and not is_constant(forms[0])]
-    return [form for forms in found for form in forms]
+        forms_by_operator = [
+            forms for forms in forms_by_operator if forms and not is_constant(forms[0])
+        ]
+    return [form for forms in forms_by_operator for form in forms]
 
 
 def _read(form: Form) -> Iterable[ValueKind]:

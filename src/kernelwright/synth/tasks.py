@@ -28,6 +28,6 @@ class TaskSampler(Sampler):
         changed = loosened(sample.program, rng, numbers=recipe.numbers, outputs=recipe.outputs)
         is_uniform = sample.is_uniform and changed == sample.program
         program = with_inits(changed)
-        if found := refusal(program, self.recipe.quality):
-            return replace(sample, program=None, refused=found.reason.value)
+        if refused := refusal(program, self.recipe.quality):
+            return replace(sample, program=None, refused=refused.reason.value)
         return replace(sample, program=program, is_uniform=is_uniform)

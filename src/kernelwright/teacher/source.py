@@ -59,8 +59,8 @@ def used_in(lines: Sequence[str], sizes: Mapping[str, str]) -> tuple[str, ...]:
 
 def names_dim(symbol: str, made: str) -> str:
     """The tensor that a symbol is called after, X0D1, where it stands for a dimension of it."""
-    found = _DIM.fullmatch(made)
-    return found[1] if found and symbol == f"{found[1]}D{found[2]}".upper() else ""
+    match = _DIM.fullmatch(made)
+    return match[1] if match and symbol == f"{match[1]}D{match[2]}".upper() else ""
 
 
 def size_lines(program: Program, sizes: Mapping[str, str]) -> list[str]:
@@ -69,8 +69,8 @@ def size_lines(program: Program, sizes: Mapping[str, str]) -> list[str]:
     ranks = {value.name: value.type.rank for value in program.inputs}
     dims: dict[str, dict[int, str]] = {}
     for symbol, text in sizes.items():
-        if (found := _DIM.fullmatch(text)) and found[1] in ranks:
-            dims.setdefault(found[1], {})[int(found[2])] = symbol
+        if (match := _DIM.fullmatch(text)) and match[1] in ranks:
+            dims.setdefault(match[1], {})[int(match[2])] = symbol
     lines = [_unpacked(name, ranks[name], read) for name, read in dims.items()]
     read = {symbol for each in dims.values() for symbol in each.values()}
     lines += [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]

@@ -56,12 +56,12 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
     Raises:
         NotWritable: its sizes are not known.
     """
-    sizes, found = ValueSizes(program), []
+    sizes, buffers = ValueSizes(program), []
     for name in graph.pulled:
         value = graph.values[name]
         texts = (sizes.symbols.get(text, text) for text in sizes.of(name))
         read = {ref for call in behind(program, [name]) for ref in call.refs()}
-        found.append(
+        buffers.append(
             Tensor(
                 name=name,
                 node=name,
@@ -72,7 +72,7 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
                 is_pulled=True,
             )
         )
-    return found
+    return buffers
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,11 @@ def write_whole(
     Returns:
         An empty list where some call has no form.
     """
-    found: dict[str, Candidate] = {}
+    by_source: dict[str, Candidate] = {}
     cuts = _Cuts(program)
     parts_of = _Parts(program, precision)
     for number in range(TRIES * limit):
-        if len(found) == limit:
+        if len(by_source) == limit:
             break
         rng = random.Random(derive(seed, "whole", number))
         parts = cuts.draw(rng.choice(SIZES), rng)
@@ -62,8 +62,8 @@ def write_whole(
             continue
         candidate = parts_of.written(parts, rng)
         if candidate is not None:
-            found.setdefault(candidate.source, candidate)
-    return list(found.values())
+            by_source.setdefault(candidate.source, candidate)
+    return list(by_source.values())
 
 
 def write_best(

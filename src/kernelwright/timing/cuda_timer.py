@@ -91,14 +91,16 @@ def pooled_streams(
     make: Callable[..., torch.cuda.Stream] = torch.cuda.Stream,
 ) -> list[torch.cuda.Stream]:
     """Every stream that PyTorch hands out on the current device: some of each priority, in turn."""
-    found: dict[int, torch.cuda.Stream] = {}
+    streams: dict[int, torch.cuda.Stream] = {}
     priority = 0
     while True:
-        num_before = len(found)
-        while (made := make(priority=priority)).cuda_stream not in found:
-            found[made.cuda_stream] = made
-        if len(found) == num_before:  # there is no such priority, and the last one is taken for it
-            return list(found.values())
+        num_before = len(streams)
+        while (made := make(priority=priority)).cuda_stream not in streams:
+            streams[made.cuda_stream] = made
+        if (
+            len(streams) == num_before
+        ):  # there is no such priority, and the last one is taken for it
+            return list(streams.values())
         priority -= 1
 
 
@@ -128,5 +130,5 @@ def l2_flush() -> Callable[[], None]:
 
 def _persisting_reset() -> Callable[[], object]:
     """The driver's call; where its library has no such name, the flush has to do."""
-    found = getattr(driver(), "cuCtxResetPersistingL2Cache", None)
-    return (lambda: None) if found is None else (lambda: found())
+    reset = getattr(driver(), "cuCtxResetPersistingL2Cache", None)
+    return (lambda: None) if reset is None else (lambda: reset())

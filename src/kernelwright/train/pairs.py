@@ -54,22 +54,22 @@ def find_files(names: Sequence[str]) -> list[Path]:
     """
     if not names:
         raise UsageError("data.files names no pairs", remedy="give files or folders of pairs")
-    found: set[Path] = set()
+    files: set[Path] = set()
     for name in names:
         some = _in_folder(Path(name)) if Path(name).is_dir() else [Path(name)]
         if not some or not all(path.is_file() and path.suffix in SUFFIXES for path in some):
             remedy = f"name files ({', '.join(SUFFIXES)}) or a folder of `kernelwright data build`"
             raise UsageError("no pairs here", file=name, remedy=remedy)
-        found.update(some)
-    return sorted(found)
+        files.update(some)
+    return sorted(files)
 
 
 def _in_folder(folder: Path) -> list[Path]:
     """Files of one kind: the folder may hold the same pairs as Parquet too."""
     for suffix in SUFFIXES:
         files = [folder / f"{split}{suffix}" for split in (TRAIN, VALIDATION)]
-        if found := [file for file in files if file.exists()]:
-            return found
+        if existing := [file for file in files if file.exists()]:
+            return existing
     return []
 
 

@@ -102,8 +102,8 @@ class PairTokenizer:
     def _encode_prompts(self, pairs: Sequence[TrainingPair]) -> dict[str, list[int]]:
         """Token ids by the prompt's text: answers to one program stand together and share it."""
         prompts = {_text(pair): pair.prompt for pair in pairs}
-        found = self._encode(list(prompts.values()), add_generation_prompt=True)
-        return dict(zip(prompts, found["input_ids"], strict=True))
+        encoded = self._encode(list(prompts.values()), add_generation_prompt=True)
+        return dict(zip(prompts, encoded["input_ids"], strict=True))
 
     def _encode(self, conversations: list[list[Message]], **options: bool) -> Any:
         encode: Any = self.tokenizer.apply_chat_template
@@ -135,15 +135,15 @@ class PairTokenizer:
 
     def digest(self, files: Sequence[Path]) -> str:
         """A digest of all that the tokens of files depend on, 16 hex digits."""
-        found = hashlib.blake2b(digest_size=8)
+        digest = hashlib.blake2b(digest_size=8)
         for file in files:
             with file.open("rb") as content:
-                found.update(hashlib.file_digest(content, "blake2b").digest())
+                digest.update(hashlib.file_digest(content, "blake2b").digest())
         vocabulary = self.tokenizer.backend_tokenizer.to_str()
         settings = [self.template, self.max_tokens, self.plans, self.answers, self.reasoning]
         settings += sorted(self.plans_alone)
-        found.update("\0".join(map(str, (vocabulary, *settings))).encode())
-        return found.hexdigest()
+        digest.update("\0".join(map(str, (vocabulary, *settings))).encode())
+        return digest.hexdigest()
 
 
 def _text(pair: TrainingPair) -> str:

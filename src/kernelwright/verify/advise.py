@@ -110,10 +110,10 @@ def reference_text(task: Task) -> str:
 def conversation(reference: str, candidate: str, verdict: Verdict) -> list[Message]:
     """What the model is told. The mark is drawn anew each time: no text can hold it."""
     mark = f"=== {secrets.token_hex(8)} ==="
-    found = f"{'accepted' if verdict.accepted else 'rejected'}, {verdict.code.value}"
+    outcome = f"{'accepted' if verdict.accepted else 'rejected'}, {verdict.code.value}"
     if verdict.launches:
-        found += ", launched " + ", ".join(f"{k} x{n}" for k, n in verdict.launches.items())
-    asked = ASKED.format(mark=mark, reference=reference, candidate=candidate, found=found)
+        outcome += ", launched " + ", ".join(f"{k} x{n}" for k, n in verdict.launches.items())
+    asked = ASKED.format(mark=mark, reference=reference, candidate=candidate, found=outcome)
     return [Message("system", SYSTEM.format(mark=mark)), Message("user", asked)]
 
 

@@ -175,13 +175,13 @@ def check_launches(ran: Ran) -> None:
 
 def check_dispatch(ran: Ran) -> None:
     """`pure` mode: PyTorch hands out memory and views and computes nothing, nor does NumPy."""
-    found = computing(ran.operators)
-    left = [name.removeprefix("leaves.") for name in found if name.startswith("leaves.")]
+    operators = computing(ran.operators)
+    left = [name.removeprefix("leaves.") for name in operators if name.startswith("leaves.")]
     if left:
         message = f"values leave PyTorch in the call, where nobody sees them: {', '.join(left)}"
         raise Rejected(Stage.PROBE, Code.LIBRARY_COMPUTE, message)
-    if found:
-        message = f"PyTorch computes in the call: {', '.join(found[:5])}"
+    if operators:
+        message = f"PyTorch computes in the call: {', '.join(operators[:5])}"
         raise Rejected(Stage.PROBE, Code.LIBRARY_COMPUTE, message)
 
 

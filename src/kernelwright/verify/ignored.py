@@ -36,16 +36,16 @@ def ignored_calls(cases: Cases) -> tuple[str, ...]:
 
 
 def _ignored_in_all(cases: Cases) -> tuple[str, ...]:
-    found: set[str] | None = None
+    in_all: set[str] | None = None
     for case in cases.telling():
         task, posed = cases.variants[case.variant], cases.pose_if_defined(case)
         if posed is None:
             continue
         ignored = _ignored_in(task, posed, cases)
-        found = ignored if found is None else found & ignored
-        if not found:
+        in_all = ignored if in_all is None else in_all & ignored
+        if not in_all:
             break
-    return tuple(sorted(found or ()))
+    return tuple(sorted(in_all or ()))
 
 
 def _ignored_in(task: Task, posed: Posed, cases: Cases) -> set[str]:
@@ -74,15 +74,15 @@ def _ignored_in(task: Task, posed: Posed, cases: Cases) -> set[str]:
 def _results(
     task: ProgramTask, inputs: list[torch.Tensor], seed: int, device: torch.device
 ) -> Results:
-    found: Results = {}
+    by_output: Results = {}
 
     def kept(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        found[call.outputs[0]] = results
+        by_output[call.outputs[0]] = results
         return results
 
     with seeded(seed, device):
         run(task.program, inputs, after=kept)
-    return found
+    return by_output
 
 
 def _differ(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:

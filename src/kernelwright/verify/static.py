@@ -79,14 +79,14 @@ def _check(source: CandidateSource, mode: str, hints: bool) -> tuple[StaticFindi
 
 def _apply(rules: list[Rule], source: CandidateSource) -> list[StaticFinding]:
     """One finding a rule and line."""
-    found: dict[tuple[str, int], StaticFinding] = {}
+    by_rule: dict[tuple[str, int], StaticFinding] = {}
     for rule in rules:
         is_hint = rule.severity is RuleSeverity.HINT
         for line, message in islice(rule.find(source), MAX_FINDINGS):
             message = message[:MAX_MESSAGE]
             finding = StaticFinding(rule.id, Code.FORBIDDEN, line, message, rule.remedy, is_hint)
-            found.setdefault((rule.id, line), finding)
-    return sorted(found.values(), key=lambda finding: finding.line)
+            by_rule.setdefault((rule.id, line), finding)
+    return sorted(by_rule.values(), key=lambda finding: finding.line)
 
 
 def _required(source: CandidateSource) -> Iterator[StaticFinding]:

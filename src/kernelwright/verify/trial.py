@@ -110,9 +110,11 @@ class Trial:
             raise Rejected(Stage.STATIC, Code.FORBIDDEN, message)
         # What other people's kernels compute would pass for the candidate's own in pure mode.
         lent = lent_by(task.text) if mode == "hybrid" else frozenset()
-        found = findings(self.candidate.source, mode, task.entry, lent=lent)
-        refused = [finding for finding in found if not finding.is_hint]
-        self.advice += [f"line {f.line}: {f.message}; {f.remedy}" for f in found if f.is_hint]
+        all_findings = findings(self.candidate.source, mode, task.entry, lent=lent)
+        refused = [finding for finding in all_findings if not finding.is_hint]
+        self.advice += [
+            f"line {f.line}: {f.message}; {f.remedy}" for f in all_findings if f.is_hint
+        ]
         if refused:
             first = refused[0]
             message = f"{first.rule}: {first.message}; {first.remedy}"
@@ -292,14 +294,14 @@ class Trial:
         """Is it the computation that magnifies rounding, or memory that was never written?"""
         case = posed.case
         try:
-            found = second_look.look_again(
+            errors = second_look.look_again(
                 wrong, task, posed.inputs, case.generator, called.ran.outputs, posed.answer.outputs,
                 self.rules,
             )  # fmt: skip
         except WrongOutputs as still:
             wrong = still
         else:
-            self.errors = worse(self.errors, found)
+            self.errors = worse(self.errors, errors)
             return
         self.errors = worse(self.errors, wrong.errors)
         if wrong.code is Code.WRONG_STRUCTURE:  # the values are not here

@@ -70,13 +70,13 @@ class CorpusEntry:
 
 def facts(path: Path) -> dict[str, str]:
     """The `# key: value` lines a file begins with."""
-    found = {}
+    facts = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("# "):
             break
         key, _, value = line.removeprefix("# ").partition(": ")
-        found[key] = value
-    return found
+        facts[key] = value
+    return facts
 
 
 def read_corpus(root: Path) -> list[CorpusEntry]:
@@ -85,23 +85,23 @@ def read_corpus(root: Path) -> list[CorpusEntry]:
     Raises:
         UsageError: there are none, or one names no task that is there.
     """
-    found = [
+    entries = [
         CorpusEntry(root, kind, path, facts(path))
         for kind in KINDS
         for path in sorted((root / kind).rglob("*.py"))
     ]
-    if not found:
+    if not entries:
         raise UsageError(
             "no corpus here", file=str(root), remedy="name a folder with cheats/, honest/, tasks/"
         )
-    for entry in found:
+    for entry in entries:
         if "task" not in entry.facts or not entry.task.is_file():
             raise UsageError(
                 "names no task of the corpus",
                 file=str(entry.path),
                 remedy="begin with a line `# task: NAME`, a file in tasks/",
             )
-    return found
+    return entries
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,16 +138,16 @@ def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
         raise UsageError("there is no CUDA device", remedy="use --device cpu")
     head: Record = {"record": "run", "command": "eval corpus", "device": device}
     head |= {"grade": plan.grade, "checks": plan.checks}
-    found = [head | {"environment": record.environment()}]
+    lines = [head | {"environment": record.environment()}]
     if plan.kernelbench is not None:
-        found += _read_by_kernelbench(plan.kernelbench, entries)
+        lines += _read_by_kernelbench(plan.kernelbench, entries)
     judged = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
     plan.out.unlink(missing_ok=True)
-    record.append(plan.out, found)
+    record.append(plan.out, lines)
     cases = _judge_all(judged, device, plan, say)
     plan.out.unlink()  # again, in the order of the corpus
-    record.append(plan.out, found + cases)
-    return found + cases
+    record.append(plan.out, lines + cases)
+    return lines + cases
 
 
 def is_right(case: Record) -> bool:
@@ -258,7 +258,7 @@ def _read_by_kernelbench(checkout: Path, entries: Sequence[CorpusEntry]) -> list
         text=True,
         check=False,
     ).stdout.strip()
-    found = []
+    lines = []
     for entry in entries:
         precision = "fp16" if "half" in entry.facts["task"] else "fp32"
         text = entry.path.read_text(encoding="utf-8")
@@ -266,8 +266,8 @@ def _read_by_kernelbench(checkout: Path, entries: Sequence[CorpusEntry]) -> list
             text, backend="triton", precision=precision
         )
         said = {"strict": not is_valid, "warned": bool(errors or warnings), "says": errors[:1]}
-        found.append({"record": "corpus_kernelbench", "commit": commit, **entry.head(), **said})
-    return found
+        lines.append({"record": "corpus_kernelbench", "commit": commit, **entry.head(), **said})
+    return lines
 
 
 def _load(path: Path) -> ModuleType:

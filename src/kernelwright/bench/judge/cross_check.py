@@ -45,8 +45,8 @@ class CrossCheck:
                 remedy="give --root a whole checkout of KernelBench",
             )
         record.cut_torn_line(self.records)
-        found = list(record.read(self.records)) if self.records.exists() else []
-        done = {(line["level"], line["id"], line["sample"]) for line in found}
+        lines = list(record.read(self.records)) if self.records.exists() else []
+        done = {(line["level"], line["id"], line["sample"]) for line in lines}
         with BenchWorker(WORKER, self.records.with_suffix(".log")) as worker:
             for task in tasks:
                 kernel = self.kernels / kernel_file(task)
@@ -55,10 +55,10 @@ class CrossCheck:
                 line = _line(task, self._evaluated(task, kernel, worker))
                 record.append(self.records, [line])
                 say(f"{task.level}/{task.name}: {line['issue'] or 'agrees'}")
-                found.append(line)
+                lines.append(line)
                 if not line["agrees"]:
                     worker.end()  # what went wrong may have broken its CUDA context
-        return found
+        return lines
 
     def _evaluated(self, task: SuiteCase, kernel: Path, worker: BenchWorker) -> Record:
         job = {

@@ -103,17 +103,17 @@ def stale(
     program: Program, inputs: list[torch.Tensor], seed: int, number: int, *, tail: int
 ) -> list[torch.Tensor]:
     """Wrong: the call's last elements, one in `tail` and one at least, are of other inputs."""
-    wanted, found = program.calls[number], []
+    wanted, recorded = program.calls[number], []
 
     def kept(call: Call, results: Tensors) -> Tensors:
         if call is wanted:
-            found.append(results)
+            recorded.append(results)
         return results
 
     def spoilt(call: Call, results: Tensors) -> Tensors:
         if call is not wanted:
             return results
-        return tuple(_with_tail(v, o, tail) for v, o in zip(results, found[0], strict=True))
+        return tuple(_with_tail(v, o, tail) for v, o in zip(results, recorded[0], strict=True))
 
     run(program, make_inputs(program, derive(seed, "other")), after=kept)
     return run(program, inputs, after=spoilt)

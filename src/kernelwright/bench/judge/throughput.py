@@ -62,8 +62,8 @@ def jobs_of(plan: ThroughputPlan) -> list[Job]:
     for number, program in enumerate(level1_programs(plan.programs, plan.seed)):
         text, call = to_text(program), program.calls[0]
         name = f"{number:04d}/{call.op}/{program.inputs[0].type.dtype}"
-        found = write(program, limit=plan.candidates_each, seed=plan.seed)
-        for i, candidate in enumerate(found):
+        candidates = write(program, limit=plan.candidates_each, seed=plan.seed)
+        for i, candidate in enumerate(candidates):
             (kind,) = rng.choices(kinds, weights)
             source = candidate.source
             if kind != GOOD:
@@ -94,7 +94,7 @@ def measure(plan: ThroughputPlan, out: Path, say: Say) -> Record:
         summary = judge_many(jobs, recipe, out, pools.judges, pools.clock, say)
     verdicts = [line for line in record.read(path) if line["record"] == "verdict"]
     steady_s = steady_span(verdicts, pools.judges.num_workers)
-    found: Record = {
+    figures: Record = {
         "record": "throughput",
         "plan": asdict(plan) | {"num_workers": pools.judges.num_workers},
         "broken_shares": {str(kind): share for kind, share in SHARES.items()},
@@ -109,8 +109,8 @@ def measure(plan: ThroughputPlan, out: Path, say: Say) -> Record:
         "clock_share": summary.get("clock", {}).get("utilisation"),
         "summary": summary,
     }
-    record.append(path, [found])
-    return found
+    record.append(path, [figures])
+    return figures
 
 
 Span = tuple[float, float]
@@ -136,13 +136,13 @@ def rates(verdicts: Iterable[Record], steady_s: Span | None) -> Record:
     if not judged:
         return {"verdicts": 0, "per_second": None, "steady_per_second": None}
     seconds = max(line["end_s"] for line in judged) - min(line["begin_s"] for line in judged)
-    found = {"verdicts": len(judged), "seconds": seconds, "per_second": len(judged) / seconds}
+    rates = {"verdicts": len(judged), "seconds": seconds, "per_second": len(judged) / seconds}
     if steady_s is None:
-        return found | {"steady_seconds": 0.0, "steady_per_second": None}
+        return rates | {"steady_seconds": 0.0, "steady_per_second": None}
     begin_s, end_s = steady_s
     num_steady = sum(begin_s < line["end_s"] <= end_s for line in judged)
     lasted_s = end_s - begin_s
-    return found | {"steady_seconds": lasted_s, "steady_per_second": num_steady / lasted_s}
+    return rates | {"steady_seconds": lasted_s, "steady_per_second": num_steady / lasted_s}
 
 
 def _judged(verdicts: Iterable[Record]) -> Iterator[Record]:
@@ -152,12 +152,12 @@ def _judged(verdicts: Iterable[Record]) -> Iterator[Record]:
 
 def surprises(verdicts: Iterable[Record]) -> Record:
     """What was judged otherwise than it was made: by kind, code, and which candidates."""
-    found: dict[str, list[str]] = defaultdict(list)
+    names: dict[str, list[str]] = defaultdict(list)
     for line in verdicts:
         kind = line["id"].rpartition("/")[2]
         if line["verdict"]["accepted"] != (kind == GOOD):
-            found[f"{kind}: {line['verdict']['code']}"].append(line["id"])
-    return dict(found)
+            names[f"{kind}: {line['verdict']['code']}"].append(line["id"])
+    return dict(names)
 
 
 def profile(stages_s: dict[str, float], num_verdicts: int) -> dict[str, float]:

@@ -73,12 +73,12 @@ def wired(
 
 def last_reads(calls: Calls) -> dict[int, int]:
     """Value -> the last call that reads it; a shared input's first reading does not count."""
-    found = {}
+    readers = {}
     for index, call in enumerate(calls):
         for read, value in zip(call.pattern.reads, call.values, strict=True):
             if not read.is_new:
-                found[value] = index
-    return found
+                readers[value] = index
+    return readers
 
 
 def shared_inputs(call: SkeletonCall) -> list[int]:

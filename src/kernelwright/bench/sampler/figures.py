@@ -188,8 +188,8 @@ def _empty(space: Record) -> _FiguresPart:
 
 def _run(program: Program, device: str, part: _FiguresPart) -> None:
     """Only where operators are given what they are defined for: PyTorch refuses the rest."""
-    if found := refusal_by_ranges(program):
-        part.refused[found.reason.value] += 1
+    if refusal := refusal_by_ranges(program):
+        part.refused[refusal.reason.value] += 1
     else:
         execute(program, device, part.executed)
 

@@ -85,10 +85,10 @@ def _sampler(recipe: str) -> Sampler:
 
 def _timed(part: _QualityPart, name: str, work: Callable[..., T], *args: Any) -> T:
     begin_s = process_time()
-    found = work(*args)
+    result = work(*args)
     part.cpu_s[name] += process_time() - begin_s
     part.checked[name] += 1
-    return found
+    return result
 
 
 def _part(job: Job) -> _QualityPart:
@@ -103,8 +103,8 @@ def _part(job: Job) -> _QualityPart:
             continue
         program = _timed(part, "inits", with_inits, sample.program)
         for name, rules in CHECKS.items():
-            if found := _timed(part, name, refusal, program, rules):
-                part.refused[": ".join(filter(None, (found.reason.value, found.finding)))] += 1
+            if refused := _timed(part, name, refusal, program, rules):
+                part.refused[": ".join(filter(None, (refused.reason.value, refused.finding)))] += 1
                 break
         else:
             part.passed += 1

@@ -124,28 +124,28 @@ def probabilities(recipe: DrawRecipe, level: int) -> dict[str, float]:
     usable = [form for form in forms(recipe.space()) if recipe.weight(form.op)]
     skeletons = Skeletons(usable)
     sound = SoundSkeletons(skeletons)
-    found: dict[str, float] = defaultdict(float)
+    weights: dict[str, float] = defaultdict(float)
     for skeleton in every_skeleton(usable, level, recipe.width):
         if recipe.quality.ranges and not sound.has(skeleton):
             continue
         weight = prod(recipe.weight(call.op) for call in skeleton.calls)
         for text, share in _programs(skeleton, skeletons, recipe).items():
-            found[text] += weight * share
-    total = sum(found.values())
-    return {text: weight / total for text, weight in found.items()}
+            weights[text] += weight * share
+    total = sum(weights.values())
+    return {text: weight / total for text, weight in weights.items()}
 
 
 def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: DrawRecipe) -> dict[str, float]:
     """The skeleton's programs and their shares: each draft that has sizes in proportion to its
     weight, and within a draft each solution alike, of those that are not refused."""
-    found: dict[str, float] = defaultdict(float)
+    shares: dict[str, float] = defaultdict(float)
     for draft, weight in every_draft(skeleton, skeletons, recipe.sizes.low):
         programs = list(_solutions(draft, recipe))
         for program in programs:
             if not _is_refused(program, recipe.quality):
-                found[to_text(program)] += weight / len(programs)
-    total = sum(found.values())
-    return {text: share / total for text, share in found.items()}
+                shares[to_text(program)] += weight / len(programs)
+    total = sum(shares.values())
+    return {text: share / total for text, share in shares.items()}
 
 
 def every_draft(

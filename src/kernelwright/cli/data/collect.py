@@ -85,13 +85,15 @@ def command(
         max_calls=max_calls, levels=parse_levels(levels, max_calls), timeout_s=timeout
     )
     with progress("data collect") as say:
-        found = collect(target, file, options, num_workers=cores(workers), limit=limit, say=say)
+        summary_line = collect(
+            target, file, options, num_workers=cores(workers), limit=limit, say=say
+        )
     if summary is not None:
-        record.append(summary, [{"record": "collect", **found}])
+        record.append(summary, [{"record": "collect", **summary_line}])
     if json:
-        print_json(found)
+        print_json(summary_line)
     else:
-        out.print(summary_table(found))
+        out.print(summary_table(summary_line))
         note(f"programs  {file}")
 
 

@@ -43,13 +43,13 @@ def command(
         check_output_file(file)
         from kernelwright.data.fingerprints import fingerprints
 
-        found = fingerprints(paths, timeout_s=timeout, say=say)
+        listed = fingerprints(paths, timeout_s=timeout, say=say)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json_format.dumps(found, indent=1) + "\n")
+    file.write_text(json_format.dumps(listed, indent=1) + "\n")
     if json:
-        print_json(found)
+        print_json(listed)
     else:
-        out.print(_table(found))
+        out.print(_table(listed))
         note(f"fingerprints  {file}")
 
 

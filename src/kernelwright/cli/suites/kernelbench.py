@@ -176,7 +176,7 @@ def command(
             _cross_check(run, root, cases, say)
     suite = write_suite(folder)
     if json:
-        print_json({name: [asdict(each) for each in found] for name, found in suite.by_set.items()})
+        print_json({name: [asdict(each) for each in rows] for name, rows in suite.by_set.items()})
         return
     _print(suite)
     note(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}")
@@ -200,10 +200,10 @@ def parse_places(text: str) -> list[Place]:
     Raises:
         UsageError: it is no such list.
     """
-    found = [re.fullmatch(r"\s*(\d+)/(\d+)\s*", part) for part in text.split(",") if part.strip()]
-    if not all(found):
+    matches = [re.fullmatch(r"\s*(\d+)/(\d+)\s*", part) for part in text.split(",") if part.strip()]
+    if not all(matches):
         raise UsageError(f"--only {text!r} names no tasks", remedy="write e.g. 1/7,2/20")
-    return [(int(match[1]), int(match[2])) for match in found if match]
+    return [(int(match[1]), int(match[2])) for match in matches if match]
 
 
 def _of_subset(

@@ -49,7 +49,7 @@ def _import_file(path: Path) -> ModuleType:
 
 def module_classes(module: ModuleType) -> list[type[torch.nn.Module]]:
     """Subclasses of nn.Module that this module itself defines, in the order of the file."""
-    found = [
+    classes = [
         value
         for name, value in vars(module).items()
         if inspect.isclass(value)
@@ -57,7 +57,7 @@ def module_classes(module: ModuleType) -> list[type[torch.nn.Module]]:
         and value.__module__ == module.__name__
         and value.__qualname__ == name
     ]
-    return sorted(found, key=lambda cls: (line_of(cls), cls.__qualname__))
+    return sorted(classes, key=lambda cls: (line_of(cls), cls.__qualname__))
 
 
 def line_of(cls: type) -> int:

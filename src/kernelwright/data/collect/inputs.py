@@ -222,8 +222,8 @@ def _positions(_: nn.Module, __: str, shape: Shape) -> list[Any]:
 
 
 def _time(module: nn.Module, name: str, shape: Shape) -> list[Any]:
-    found: list[Any] = [Spec((shape[0],)), Spec((shape[0],), "int64", 1000)]
-    return found + _tensor(module, name, shape)
+    inputs: list[Any] = [Spec((shape[0],)), Spec((shape[0],), "int64", 1000)]
+    return inputs + _tensor(module, name, shape)
 
 
 def _tensors(module: nn.Module, _: str, shape: Shape) -> list[Any]:

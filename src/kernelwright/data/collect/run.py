@@ -144,8 +144,8 @@ class _Collection:
             while name not in waiting:
                 answer = next(done)
                 waiting[answer.id] = answer
-            found = waiting.pop(name)
-            yield found.answer or {"outcome": CollectOutcome.CRASH, "detail": "the worker died"}
+            finished = waiting.pop(name)
+            yield finished.answer or {"outcome": CollectOutcome.CRASH, "detail": "the worker died"}
 
 
 def _is_open(source: CollectSource) -> bool:

@@ -22,7 +22,7 @@ _IMAGES = (224, 64, 28)
 
 def primary_shapes(module: nn.Module) -> list[Shape]:
     """Likeliest first, without repeats."""
-    found = [
+    shapes = [
         *_of_config(module),
         *_of_layers(module),
         *_of_parameters(module),
@@ -30,17 +30,17 @@ def primary_shapes(module: nn.Module) -> list[Shape]:
     ]
     rank = _rank_of_name(type(module).__name__)
     if rank is not None:
-        found.sort(key=lambda shape: len(shape) != rank)
-    return list(dict.fromkeys([*found, *_usual(rank)]))
+        shapes.sort(key=lambda shape: len(shape) != rank)
+    return list(dict.fromkeys([*shapes, *_usual(rank)]))
 
 
 def one_of_each_width(shapes: Sequence[Shape]) -> list[Shape]:
     """The first shape for each number of features (the last size) or channels (of images)."""
-    found: dict[tuple[bool, int], Shape] = {}
+    by_width: dict[tuple[bool, int], Shape] = {}
     for shape in shapes:
         is_image = len(shape) > 3
-        found.setdefault((is_image, shape[1 if is_image else -1]), shape)
-    return list(found.values())
+        by_width.setdefault((is_image, shape[1 if is_image else -1]), shape)
+    return list(by_width.values())
 
 
 def _rank_of_name(name: str) -> int | None:

@@ -94,17 +94,17 @@ def _of_package(dotted: str) -> Iterator[CollectSource]:
         )
     folders = [Path(folder).joinpath(*rest) for folder in spec.submodule_search_locations or ()]
     files = [f.with_suffix(".py") for f in folders] + [Path(spec.origin or "")] * (not rest)
-    found = {(file, dotted) for file in files if file.is_file() and file.suffix == ".py"}
+    modules = {(file, dotted) for file in files if file.is_file() and file.suffix == ".py"}
     for folder in folders:
         for file in folder.rglob("*.py"):
             names = _names(file.relative_to(folder))
             if all(name.isidentifier() and name != "__main__" for name in names):
-                found.add((file, ".".join([dotted, *names])))
-    if not found:
+                modules.add((file, ".".join([dotted, *names])))
+    if not modules:
         raise UsageError(
             "holds no Python files", file=dotted, remedy="name the package or one of its modules"
         )
-    for file, module in sorted(found):
+    for file, module in sorted(modules):
         if _kind(file) is not None:
             depth = module.count(".") + (file.name == "__init__.py")
             name = "/".join(file.parts[-depth - 1 :])

@@ -51,8 +51,8 @@ class CollectWorker:
         source = CollectSource(**job["source"])
         try:
             if job["step"] == "survey":
-                found = confined(partial(survey, source), self.timeout_s)
-                answer = {"outcome": CollectOutcome.COLLECTED, "detail": "", **found}
+                survey_result = confined(partial(survey, source), self.timeout_s)
+                answer = {"outcome": CollectOutcome.COLLECTED, "detail": "", **survey_result}
             else:
                 if source.kind == "package":
                     import_source(source)

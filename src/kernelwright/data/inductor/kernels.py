@@ -152,16 +152,16 @@ class _Substituted(ast.NodeTransformer):
 
 def _take_constants(function: ast.FunctionDef) -> dict[str, int]:
     """Parameters that the body gives a number of its own are no parameters."""
-    found = {}
+    constants = {}
     parameters = {a.arg for a in function.args.args}
     for node in function.body:
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
         name = node.targets[0].id
         if name in parameters and isinstance(node.value, ast.Constant):
-            found[name] = int(ast.literal_eval(node.value))
-    function.args.args = [a for a in function.args.args if a.arg not in found]
-    return found
+            constants[name] = int(ast.literal_eval(node.value))
+    function.args.args = [a for a in function.args.args if a.arg not in constants]
+    return constants
 
 
 def _drop_unread(function: ast.FunctionDef) -> None:

@@ -104,8 +104,8 @@ def _names(target: ast.expr) -> list[str]:
 def _nodes_above(lines: list[str], number: int) -> tuple[str, ...]:
     """The nodes in the nearest comment above, with no other call between."""
     for line in reversed(lines[: number - 1]):
-        if found := _NODES.search(line):
-            return tuple(name.strip() for name in found[1].split(",") if name.strip())
+        if nodes := _NODES.search(line):
+            return tuple(name.strip() for name in nodes[1].split(",") if name.strip())
         if ".run(" in line or "extern_kernels." in line:
             break
     return ()

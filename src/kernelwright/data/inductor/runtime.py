@@ -19,10 +19,10 @@ def runtime_functions(names: Iterable[str]) -> list[ast.FunctionDef]:
     Raises:
         NotRewritten: one of them needs more than Triton.
     """
-    found: dict[str, ast.FunctionDef] = {}
+    functions: dict[str, ast.FunctionDef] = {}
     for name in names:
-        _collect(name, found)
-    return list(found.values())
+        _collect(name, functions)
+    return list(functions.values())
 
 
 def _collect(name: str, found: dict[str, ast.FunctionDef]) -> None:

@@ -27,7 +27,7 @@ class InductorSource:
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
         """Answers that differ in their blocks."""
-        found: dict[str, WrittenAnswer] = {}
+        by_source: dict[str, WrittenAnswer] = {}
         provenance = {"torch": version_of("torch")}
         try:
             harvested = harvest(request.program)
@@ -35,9 +35,9 @@ class InductorSource:
                 drawn = derive(seed, "blocks", number)
                 candidate = rewrite(harvested, request.program, drawn, request.mode)
                 made = WrittenAnswer(candidate=candidate, provenance=provenance)
-                found.setdefault(candidate.source, made)
+                by_source.setdefault(candidate.source, made)
         except NotHarvested:
             return [WrittenAnswer(candidate=None, refused="inductor: not compiled")]
         except NotRewritten as error:
             return [WrittenAnswer(candidate=None, refused=f"inductor: {error}")]
-        return list(found.values())
+        return list(by_source.values())

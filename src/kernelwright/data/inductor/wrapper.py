@@ -225,5 +225,5 @@ def is_contiguous(shape: ast.expr, stride: ast.expr) -> bool:
 
 
 def _evaluated(node: ast.expr, values: Mapping[str, object]) -> tuple[int, ...]:
-    found: tuple[int, ...] = eval(ast.unparse(node), {"__builtins__": {}}, dict(values))
-    return found
+    numbers: tuple[int, ...] = eval(ast.unparse(node), {"__builtins__": {}}, dict(values))
+    return numbers

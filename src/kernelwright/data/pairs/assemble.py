@@ -112,9 +112,11 @@ class _PairCounts:
             "operators": dict(self.operators.most_common()),
             "loops": dict(self.loops.most_common()),
             "rejected": dict(self.rejected.most_common()),
-            "characters": {level: _spread(found) for level, found in sorted(self.lengths.items())},
+            "characters": {
+                level: _spread(lengths) for level, lengths in sorted(self.lengths.items())
+            },
             "request_characters": {
-                level: _spread(found) for level, found in sorted(self.requests.items())
+                level: _spread(lengths) for level, lengths in sorted(self.requests.items())
             },
         }
 

@@ -71,8 +71,8 @@ def _lengths(summary: Record) -> str:
         "Characters of answers",
         ("level", *names, "median request"),
         (
-            (level, *(found[name] for name in names), requests["median"])
-            for (level, found), requests in zip(
+            (level, *(quantiles[name] for name in names), requests["median"])
+            for (level, quantiles), requests in zip(
                 summary["characters"].items(), summary["request_characters"].values(), strict=True
             )
         ),

@@ -95,10 +95,10 @@ class LlmSource:
             temperature=options.temperature, max_tokens=options.max_tokens, seed=seed
         )
         told = [talk.messages for talk in talks]
-        found = self._model.chat(told, samples=samples, sampling=sampling)
+        replies = self._model.chat(told, samples=samples, sampling=sampling)
         return [
             _Talk(talk.messages, text)
-            for talk, texts in zip(talks, found, strict=True)
+            for talk, texts in zip(talks, replies, strict=True)
             for text in texts
         ]
 

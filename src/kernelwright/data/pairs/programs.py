@@ -79,10 +79,10 @@ class DrawnPrograms:
         return self.part.programs
 
     def __getitem__(self, index: int) -> Origin | None:
-        found = self._drawer.draw(ProgramSearch(0, index))
-        if found.fingerprint is None:
+        search = self._drawer.draw(ProgramSearch(0, index))
+        if search.fingerprint is None:
             return None
-        return self._origin(found, found.fingerprint)
+        return self._origin(search, search.fingerprint)
 
     def _origin(self, found: Found, canonical: str) -> Origin:
         line = json.loads(found.line)

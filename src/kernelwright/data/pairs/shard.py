@@ -188,8 +188,10 @@ class _PartWriter:
                 continue
             try:
                 with lost.watching(index):
-                    found = self._program(index)
-                    lines = [] if isinstance(found, str) else list(self._lines(name, found, index))
+                    program = self._program(index)
+                    lines = (
+                        [] if isinstance(program, str) else list(self._lines(name, program, index))
+                    )
             except KernelwrightError:
                 raise
             except Exception as error:
@@ -197,8 +199,8 @@ class _PartWriter:
                 text = "".join(traceback.format_exception(error))
                 failures.append({"program": name, "error": text})
                 continue
-            if isinstance(found, str):
-                dropped[found] += 1
+            if isinstance(program, str):
+                dropped[program] += 1
             num_answers += len(lines)
             for line in lines:
                 if isinstance(line, str):
@@ -211,11 +213,11 @@ class _PartWriter:
 
     def _program(self, index: int) -> Origin | str:
         """A program, or why there is nothing to answer."""
-        found = self.programs[index]
-        if found is None:
+        program = self.programs[index]
+        if program is None:
             return "program given up"
-        benchmark = contaminates(found, self.recipe.avoid)
-        return f"program of {benchmark}" if benchmark else found
+        benchmark = contaminates(program, self.recipe.avoid)
+        return f"program of {benchmark}" if benchmark else program
 
     def _lines(self, name: str, found: Origin, index: int) -> Iterator[Record | str]:
         """A line for each answer, or why it is dropped without being judged."""
@@ -274,5 +276,5 @@ def _flaw(pair: Pair) -> str:
         return f"unreadable: {answer.malformed}"
     if not answer.candidate.plan:
         return "no plan"
-    found = findings(answer.candidate.source, pair.mode, ENTRY, hints=False)
-    return f"static rule: {found[0].rule}" if found else ""
+    refusals = findings(answer.candidate.source, pair.mode, ENTRY, hints=False)
+    return f"static rule: {refusals[0].rule}" if refusals else ""

@@ -33,14 +33,14 @@ def taught(program: str, limit: int, seed: int, precision: str) -> list[str]:
 
 def estimates(program: str, answers: Sequence[str], origin: str) -> list[Estimate]:
     """What the cost model says of each answer to a program."""
-    parsed, found = parse(program), list[Estimate]()
+    parsed, rows = parse(program), list[Estimate]()
     for text in answers:
         answer = read_answer(text, origin=origin)
         if answer.candidate is None:
-            found.append((str(answer.malformed), None))
+            rows.append((str(answer.malformed), None))
         else:
-            found.append(("", planned_seconds(parsed, answer.candidate)))
-    return found
+            rows.append(("", planned_seconds(parsed, answer.candidate)))
+    return rows
 
 
 class Readers:

@@ -156,6 +156,6 @@ class PoolWriter:
             for program in programs
         ]
         for program, future in zip(programs, futures, strict=True):
-            found = result_of(future)
-            for answer, estimate in zip(program.answers, found, strict=True):
+            estimated = result_of(future)
+            for answer, estimate in zip(program.answers, estimated, strict=True):
                 answer.malformed, answer.planned_s = estimate

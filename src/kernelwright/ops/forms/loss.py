@@ -28,13 +28,13 @@ def _reduced(
 
 def _tensors(maker: Maker, rank: int, dtype: str) -> list[tuple[Slot, Shape]]:
     """The operands that must be given, all of one shape. Signs are the program's inputs."""
-    found = []
+    operands = []
     for param in maker.operator.params:
         if param.kind is ParamKind.TENSOR:
             is_sign = maker.operator.domains.get(param.name) is Domain.SIGN
             slot = (parameter if is_sign else operand)(param.name, rank, dtype)
-            found.append((slot, sizes("s", rank)))
-    return found
+            operands.append((slot, sizes("s", rank)))
+    return operands
 
 
 def _alike(maker: Maker) -> Iterator[Form]:

@@ -51,11 +51,11 @@ def _together(maker: Maker, params: Sequence[str]) -> Iterator[tuple[str, ...]]:
     condition = _CONDITIONS.get(name)
     free = sum(param != condition for param in params)
     dtypes = maker.dtypes if takes_integers else maker.space.floats
-    found = [(dtype,) * free for dtype in dtypes]
+    dtype_pairs = [(dtype,) * free for dtype in dtypes]
     if len(params) == 2 and free == 2 and takes_integers:
         mixed = product(dtypes, repeat=2)
-        found += [(a, b) for a, b in mixed if a != b and (a in INTEGERS or b in INTEGERS)]
-    for one in dict.fromkeys(found):
+        dtype_pairs += [(a, b) for a, b in mixed if a != b and (a in INTEGERS or b in INTEGERS)]
+    for one in dict.fromkeys(dtype_pairs):
         rest = iter(one)
         yield tuple("bool" if param == condition else next(rest) for param in params)
 

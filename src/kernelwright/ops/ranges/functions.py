@@ -206,13 +206,13 @@ def _wave(function: Callable[[float], float]) -> Rule:
 
     def rule(g: Given) -> Spread:
         v = g.of()
-        found = image(function, v._replace(low=max(v.low, -20.0), high=min(v.high, 20.0)))
+        spread = image(function, v._replace(low=max(v.low, -20.0), high=min(v.high, 20.0)))
         if v.high - v.low < 1.5:  # it turns at most once, by less than it changes
             slack = (v.high - v.low) ** 2 / 8
-            return found._replace(
-                low=max(found.low - slack, -1.0), high=min(found.high + slack, 1.0)
+            return spread._replace(
+                low=max(spread.low - slack, -1.0), high=min(spread.high + slack, 1.0)
             )
-        return Spread(-1.0, 1.0, clipped(found.mean, -1, 1), 0.7, v.independent)
+        return Spread(-1.0, 1.0, clipped(spread.mean, -1, 1), 0.7, v.independent)
 
     return rule
 

@@ -25,16 +25,16 @@ class Given:
 
     def of(self, name: str = "input") -> Spread:
         """The spread of a tensor, or of the number in its place."""
-        found = self._spreads.get(name)
-        if found is None:
+        spread = self._spreads.get(name)
+        if spread is None:
             return point(float(self._bound[name]))
-        assert isinstance(found, Spread)
-        return found
+        assert isinstance(spread, Spread)
+        return spread
 
     def each(self, name: str) -> tuple[Spread, ...]:
         """The spreads of a sequence of tensors."""
-        found = self._spreads[name]
-        return found if not isinstance(found, Spread) else (found,)
+        spreads = self._spreads[name]
+        return spreads if not isinstance(spreads, Spread) else (spreads,)
 
     def has(self, name: str) -> bool:
         return name in self._spreads

@@ -33,5 +33,5 @@ def result_spreads(
     Raises:
         OutOfDomain: a function would be given what it is not defined for.
     """
-    found = RULES[operator.name](Given(bound, spreads, made))
-    return (found,) if isinstance(found, Spread) else found
+    spreads_made = RULES[operator.name](Given(bound, spreads, made))
+    return (spreads_made,) if isinstance(spreads_made, Spread) else spreads_made

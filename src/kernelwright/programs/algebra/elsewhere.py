@@ -52,10 +52,10 @@ class Elsewhere:
     ) -> bool:
         moved = Program(made.inputs, rewritten.calls, rewritten.outputs)
         try:
-            found = _results(moved, inputs, self._seed)
+            results = _results(moved, inputs, self._seed)
         except (RuntimeError, ValueError, IndexError):  # PyTorch refuses the sizes
             return False
-        return all(map(_is_same, found, expected))
+        return all(map(_is_same, results, expected))
 
 
 def _results(program: Program, inputs: Tensors, seed: int) -> Tensors:

@@ -44,8 +44,8 @@ def simplified(
     may_be: Test = Elsewhere(program).agrees if at_other_sizes else lambda _: True
     current = dead_code(program)
     names = [UNUSED] if len(current.calls) < len(program.calls) else []
-    while found := _sweep(current, rules, may_be):
-        current, used = found
+    while rewritten := _sweep(current, rules, may_be):
+        current, used = rewritten
         names += used
     return Simplified(current, tuple(dict.fromkeys(names)))
 
@@ -121,10 +121,10 @@ def _owners(program: Program) -> list[str | int]:
     """For each output, whose memory it is: an input's name, or the number of the first output that
     shares it. A result that was fresh must not become a view of an input, or of another result."""
     producer = program.producer()
-    found: list[str | int] = []
+    owners: list[str | int] = []
     roots: dict[str, int] = {}
     for position, name in enumerate(program.outputs):
         while name in producer and program.calls[producer[name]].op in RELABELLING:
             name = next(program.calls[producer[name]].refs())
-        found.append(roots.setdefault(name, position) if name in producer else name)
-    return found
+        owners.append(roots.setdefault(name, position) if name in producer else name)
+    return owners

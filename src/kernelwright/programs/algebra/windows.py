@@ -74,20 +74,20 @@ def _ranges(product: Call, axis: int, size: int, taps: int) -> list[_Range]:
     stride, padding, dilation = (
         product.arg(name)[axis - 2] for name in ("stride", "padding", "dilation")
     )
-    outputs, found = product.types[0].shape[axis], []
+    outputs, ranges = product.types[0].shape[axis], []
     for tap in range(taps):
         offset = tap * dilation - padding
         if product.op.startswith("conv_transpose"):  # output = input * stride + offset
             start = max(0, -(offset // stride))
             stop = min(size, (outputs - 1 - offset) // stride + 1)
-            found.append((start, stop, 1) if start < stop else (0, 0, 1))
+            ranges.append((start, stop, 1) if start < stop else (0, 0, 1))
             continue
         first = max(0, -(offset // stride))  # input = output * stride + offset
         last = min(outputs - 1, (size - 1 - offset) // stride)
         is_met = first <= last
         span = (first * stride + offset, last * stride + offset + 1, stride)
-        found.append(span if is_met else (0, 0, 1))
-    return found
+        ranges.append(span if is_met else (0, 0, 1))
+    return ranges
 
 
 def _by_range(
@@ -122,14 +122,14 @@ def _range_sums(site: Site, x: Ref, axis: int, ranges: Sequence[_Range]) -> list
     low, high = max(r[0] for r in ranges), min(r[1] for r in ranges)
     if low >= high or any(step != 1 for _, _, step in ranges):
         return [over(*span) for span in ranges]
-    shared, found = over(low, high), []
+    shared, sums = over(low, high), []
     for start, stop, _ in ranges:
         value = shared
         for edge in ((start, low), (high, stop)):
             if edge[0] < edge[1]:
                 value = site.emit("add", input=value, other=over(*edge))
-        found.append(value)
-    return found
+        sums.append(value)
+    return sums
 
 
 def _as_linear(site: Site, x: Ref, weight: Ref, *, is_transposed: bool) -> Ref:

@@ -68,7 +68,7 @@ class Uses:
         The smallest bound of indices counts.
         """
         made = self.program.type_of(name)
-        found: list[Init] = []
+        inits: list[Init] = []
         for call, parameter in self.of(name):
             if call.is_extern or parameter not in call.operator.domains:
                 continue
@@ -78,11 +78,11 @@ class Uses:
             if domain is Domain.INDEX and call.operator.index_bound is not None:
                 bound = call.operator.index_bound(types)
             if domain is not Domain.ANY:
-                found.append(init_for_domain(domain, made, bound))
-        draws = [init for init in found if init.kind == "randint"]
+                inits.append(init_for_domain(domain, made, bound))
+        draws = [init for init in inits if init.kind == "randint"]
         if draws:
             return min(draws, key=lambda init: init.high)
-        return found[0] if found else None
+        return inits[0] if inits else None
 
     def fan_in(self, name: str) -> int | None:
         """How many products with this value are added up for one result; None where it is not

@@ -89,18 +89,18 @@ class _DrawReader:
             self.names[name] = self.draw(node)
 
     def draw(self, node: ast.expr) -> DrawnInput:
-        found = self._draw(node)
+        drawn = self._draw(node)
         try:
-            _ = found.init
+            _ = drawn.init
         except ValueError as error:
             self.refuse(node, str(error))
-        return found
+        return drawn
 
     def _draw(self, node: ast.expr) -> DrawnInput:
         match node:
             case ast.Name(id=name) if isinstance(self.names.get(name), DrawnInput):
-                found: DrawnInput = self.names[name]
-                return found
+                drawn: DrawnInput = self.names[name]
+                return drawn
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 if (factor := self._number(left)) is not None:
                     return self._scaled(self._draw(right), factor, left)

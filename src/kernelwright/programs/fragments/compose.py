@@ -104,20 +104,20 @@ def _plans(
 ) -> tuple[KernelPlan, ...]:
     """The plan of every kernel under its name in the whole. The plan of a kernel that several
     fragments share has the values of all."""
-    found: dict[str, KernelPlan] = {}
+    plans: dict[str, KernelPlan] = {}
     for r, names in zip(replacements, merged.names, strict=True):
         for plan in r.plans(program):
             if plan.kernel not in names:  # models plan kernels that they do not write
                 continue
             kernel = names[plan.kernel]
-            before = found.get(kernel, replace(plan, kernel=kernel, part=(), reads=(), makes=()))
-            found[kernel] = replace(
+            before = plans.get(kernel, replace(plan, kernel=kernel, part=(), reads=(), makes=()))
+            plans[kernel] = replace(
                 before,
                 part=before.part + plan.part,
                 reads=before.reads + plan.reads,
                 makes=before.makes + plan.makes,
             )
-    return tuple(found.values())
+    return tuple(plans.values())
 
 
 def _with_deletions(program: Program, lines: Sequence[Line]) -> list[str]:

@@ -56,20 +56,20 @@ def propose(
         return time.monotonic() > until_s
 
     growth = _Growth(program, graph, family_of, is_late)
-    found: set[frozenset[int]] = set()
+    fragments: set[frozenset[int]] = set()
     for start in range(len(program.calls)):
         if is_late():
             break
-        found.update(growth.parts_from(start))
-    found.update(
+        fragments.update(growth.parts_from(start))
+    fragments.update(
         rest
-        for rest in _remainders(program, found, every=every)
+        for rest in _remainders(program, fragments, every=every)
         if not is_late()
         and graph.is_convex(rest)
         and graph.is_connected(rest)
         and family_of(rest) is not None
     )
-    worthwhile = (part for part in found if _is_worthwhile(program, part, every=every))
+    worthwhile = (part for part in fragments if _is_worthwhile(program, part, every=every))
     return sorted(worthwhile, key=lambda part: (-len(part), sorted(part)))
 
 

@@ -43,12 +43,12 @@ def smaller_parts(
     no kernel draws the same."""
     graph = CallGraph(program)
     light = {i for i in calls if _is_light(program.calls[i])}
-    found = (
+    grown = (
         without_outer_views(program, part, graph)
         for part in enumerate_fragments(program, MAX_CALLS, MAX_PARTS_FROM)
         if part <= light
     )
-    parts = {part for part in found if _computes(program, part)} - {calls, *known}
+    parts = {part for part in grown if _computes(program, part)} - {calls, *known}
     return sorted(parts, key=lambda part: (-len(part), sorted(part)))[:MAX_PARTS]
 
 

@@ -21,27 +21,27 @@ def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
     What forward assigns to one is written into the buffer when it returns: a capture may overlook
     it otherwise. Afterwards all is as it was. An attribute that its class has too stays.
     """
-    found = {
+    attributes = {
         f"{path}.{name}".removeprefix("."): (part, name, value)
         for path, part in module.named_modules()
         for name, value in vars(part).items()
         if isinstance(value, torch.Tensor) and not hasattr(type(part), name)
     }
     forward = vars(module).get("forward")
-    for part, name, value in found.values():
+    for part, name, value in attributes.values():
         delattr(part, name)
         part.register_buffer(name, value, persistent=False)
-    if found:
-        places = [(part, name) for part, name, _ in found.values()]
+    if attributes:
+        places = [(part, name) for part, name, _ in attributes.values()]
         vars(module)["forward"] = _writing_back(module.forward, places)
     try:
-        yield {name: value for name, (_, _, value) in found.items()}
+        yield {name: value for name, (_, _, value) in attributes.items()}
     finally:
-        if found:
+        if attributes:
             del vars(module)["forward"]
         if forward is not None:
             vars(module)["forward"] = forward
-        for part, name, value in found.values():
+        for part, name, value in attributes.values():
             delattr(part, name)
             setattr(part, name, value)
 

@@ -324,15 +324,15 @@ def _numbers_made(exported: ExportedProgram) -> dict[str, float]:
     name. A tensor that lives elsewhere, a global say, is a constant to `torch.export` as well, but
     may change."""
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
-    found = {}
+    numbers = {}
     for spec in exported.graph_signature.input_specs:
         value = exported.constants.get(str(spec.target))
         if spec.kind is not InputKind.CONSTANT_TENSOR or not isinstance(value, torch.Tensor):
             continue
         is_number = value.dim() == 0 and value.is_floating_point() and not value.is_meta
         if is_number and all(map(_is_fresh, nodes[spec.arg.name].users)):
-            found[str(spec.target)] = float(value)
-    return {name: number for name, number in found.items() if not isnan(number)}
+            numbers[str(spec.target)] = float(value)
+    return {name: number for name, number in numbers.items() if not isnan(number)}
 
 
 def _is_fresh(node: torch.fx.Node) -> bool:
@@ -454,7 +454,7 @@ class _Results:
         Raises:
             UsageError: forward changes any other input in place.
         """
-        found = cls()
+        results = cls()
         positions = {
             getattr(spec.arg, "name", None): i for i, spec in enumerate(_user_inputs(exported))
         }
@@ -478,16 +478,16 @@ class _Results:
                     remedy="return a new tensor instead, or clone the input first",
                 )
             elif isinstance(value, Ref) and value.name in changed:
-                found.user_outputs.append(("input", changed[value.name][0]))
+                results.user_outputs.append(("input", changed[value.name][0]))
             elif isinstance(value, Ref):
-                found.user_outputs.append(("output", found.append(translator, value, node)))
+                results.user_outputs.append(("output", results.append(translator, value, node)))
             else:
-                found.user_outputs.append(("value", value))
+                results.user_outputs.append(("value", value))
         for name, value, node in updates:
-            found.mutations.append((found.append(translator, value, node), name))
+            results.mutations.append((results.append(translator, value, node), name))
         for name, (position, node) in changed.items():
-            found.input_mutations.append((found.append(translator, Ref(name), node), position))
-        return found
+            results.input_mutations.append((results.append(translator, Ref(name), node), position))
+        return results
 
 
 def _user_inputs(exported: ExportedProgram) -> list[InputSpec]:

@@ -71,14 +71,14 @@ def free_sizes(program: Program) -> list[int]:
     """Sizes of inputs that `resize` may map, ascending."""
     parts = dict(_split_sizes(program))
     pending = [s for value in program.inputs for s in value.type.shape]
-    found: set[int] = set()
+    sizes: set[int] = set()
     while pending:
         size = pending.pop()
         if size in parts:
             pending.extend(parts[size])
         elif size > 1:
-            found.add(size)
-    return sorted(found)
+            sizes.add(size)
+    return sorted(sizes)
 
 
 def _split_sizes(program: Program) -> Iterator[tuple[int, Shape]]:

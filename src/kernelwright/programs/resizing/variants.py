@@ -75,19 +75,19 @@ def _shrunk(
 def _apart(sizes: Iterable[int], cap: int) -> dict[int, int]:
     """Each size to one up to `cap`; different sizes to different ones as far as there are any,
     since equal sizes hide a mixed-up stride."""
-    found: dict[int, int] = {}
+    distinct: dict[int, int] = {}
     for size in sorted(sizes):
         wanted = [_divisor(size, cap), *range(min(size, cap), 1, -1)]
-        found[size] = next((n for n in wanted if n not in found.values()), wanted[0])
-    return found
+        distinct[size] = next((n for n in wanted if n not in distinct.values()), wanted[0])
+    return distinct
 
 
 def _divisor(size: int, cap: int) -> int:
     """The largest divisor of `size` up to `cap`, or `cap` where that is much smaller."""
     if size <= cap:
         return size
-    found = next((d for d in range(cap, 0, -1) if size % d == 0), 1)
-    return found if 2 * found >= cap else cap
+    divisor = next((d for d in range(cap, 0, -1) if size % d == 0), 1)
+    return divisor if 2 * divisor >= cap else cap
 
 
 def _resized(program: Program, sizes: Mapping[int, int], fixed_attributes: bool) -> Program | None:
@@ -123,13 +123,13 @@ def enlarged(program: Program, min_elements: int) -> Program | None:
     factor = math.ceil(min_elements / max(largest(program), 1))
     if factor == 1:
         return None
-    found = [
+    larger = [
         made
         for size in free_sizes(program)
         if (made := _resized(program, {size: size * factor + 1}, fixed_attributes=True))
         and largest(made) >= min_elements
     ]
-    return min(found, key=num_bytes, default=None)
+    return min(larger, key=num_bytes, default=None)
 
 
 def num_bytes(program: Program) -> int:
@@ -156,7 +156,7 @@ def shape_variants(
     """
     rng = random.Random(derive(seed, "shape_variants"))
     _, small = _shrunk(program, max_elements, max_flops, fixed_attributes)
-    found: list[Program] = []
+    variants: list[Program] = []
     for attempt in range(count * _TRIES):
         share = (1.0, 0.8, 0.5, 0.3)[attempt % 4]  # of sizes that become odd
         sizes = {
@@ -164,14 +164,14 @@ def shape_variants(
             for size, base in small.items()
         }
         made = _resized(program, sizes, fixed_attributes)
-        if made is None or made == program or made in found:
+        if made is None or made == program or made in variants:
             continue
         if largest(made) > 4 * max_elements or made.flops() > 4 * max_flops:
             continue
-        found.append(made)
-        if len(found) == count:
+        variants.append(made)
+        if len(variants) == count:
             break
-    return found
+    return variants
 
 
 def aligned_variants(
@@ -185,7 +185,7 @@ def aligned_variants(
     """
     rng = random.Random(derive(seed, "aligned_variants"))
     brackets = _brackets(program, max_elements)
-    found: list[Program] = []
+    variants: list[Program] = []
     for attempt in range(count * _TRIES):
         share = (1.0, 0.8, 0.5, 0.3)[attempt % 4]
         sizes = {
@@ -194,12 +194,12 @@ def aligned_variants(
             if rng.random() < share or bracket < size
         }
         made = _resized(program, sizes, fixed_attributes=True)
-        if made is None or made == program or made in found or largest(made) > 2 * max_elements:
+        if made is None or made == program or made in variants or largest(made) > 2 * max_elements:
             continue
-        found.append(made)
-        if len(found) == count:
+        variants.append(made)
+        if len(variants) == count:
             break
-    return found
+    return variants
 
 
 def _brackets(program: Program, max_elements: int) -> dict[int, int]:
@@ -227,12 +227,12 @@ def _aligned(size: int, bracket: int) -> list[int]:
     """Sizes that round up to `bracket` and share the powers of two of `size`, up to 16; above 32
     not divisible by 32. `size` itself where there are no others."""
     common = math.gcd(size, 16)
-    found = [
+    aligned = [
         n
         for n in range(bracket // 2 + 1, bracket + 1)
         if math.gcd(n, 16) == common and n != size and (n < 32 or n % 32)
     ]
-    return found or [size if size <= bracket else bracket]
+    return aligned or [size if size <= bracket else bracket]
 
 
 def same_attributes(one: Program, other: Program) -> bool:

@@ -81,6 +81,6 @@ def space_of(headers: Iterable[Record]) -> RecipeSpace | None:
 
 
 def _share(what: str, possible: Iterable[Hashable], seen: Iterable[Hashable]) -> CoverageShare:
-    wanted, found = set(possible), set(seen)
-    names = sorted(" ".join(key) if isinstance(key, tuple) else str(key) for key in wanted - found)
-    return CoverageShare(what, len(wanted & found), len(wanted), tuple(names))
+    wanted, met = set(possible), set(seen)
+    names = sorted(" ".join(key) if isinstance(key, tuple) else str(key) for key in wanted - met)
+    return CoverageShare(what, len(wanted & met), len(wanted), tuple(names))

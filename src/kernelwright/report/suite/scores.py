@@ -89,12 +89,12 @@ class Scores:
 
 def cases_of(lines: Iterable[Record]) -> list[Record]:
     """The last record of each case, by level, number and sample."""
-    found = {
+    latest = {
         (line["level"], line["id"], line["sample"]): line
         for line in lines
         if line["record"] == "benchmark_case"
     }
-    return [found[key] for key in sorted(found)]
+    return [latest[key] for key in sorted(latest)]
 
 
 def place(case: Record) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def scores_by_level(
     for case in cases:
         if wanted is None or place(case) in wanted:
             levels[case["level"]].append(case)
-    return [scores_of(level, found) for level, found in levels.items()]
+    return [scores_of(level, cases_of_level) for level, cases_of_level in levels.items()]
 
 
 def scores_of(level: str, cases: Sequence[Record]) -> Scores:

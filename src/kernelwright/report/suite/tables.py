@@ -46,8 +46,8 @@ def means(scores: Sequence[Scores]) -> Rows:
     for level in scores:
         for each in level.against:
             label = BASELINES[each.baseline]
-            found = map(_mean, (each.delivered, each.correct, each.without_algebra, each.launched))
-            rows.append((level.level, label, *found, _unchanged(level)))
+            cells = map(_mean, (each.delivered, each.correct, each.without_algebra, each.launched))
+            rows.append((level.level, label, *cells, _unchanged(level)))
     return rows
 
 
@@ -96,12 +96,12 @@ def _with_names(count: int, names: dict[str, int]) -> str:
 
 def above_floor(cases: Sequence[Record]) -> Rows:
     """The tasks furthest above the least time that their bytes and FLOPs allow."""
-    found = [
+    excesses = [
         (used["median_ms"] / case["floor_ms"], used["median_ms"], case)
         for case in cases
         if case.get("floor_ms") and (used := delivered_timing(case))
     ]
-    found.sort(key=lambda each: -each[0])
+    excesses.sort(key=lambda each: -each[0])
     return [
         (
             f"{case['level']}/{case['name']}",
@@ -110,5 +110,5 @@ def above_floor(cases: Sequence[Record]) -> Rows:
             milliseconds(case["floor_ms"]),
             factor(above),
         )
-        for above, used_ms, case in found[:MOST_ABOVE_FLOOR]
+        for above, used_ms, case in excesses[:MOST_ABOVE_FLOOR]
     ]

@@ -57,11 +57,11 @@ def compare(before: Path, after: Path) -> list[LevelComparison]:
             remedy="compare runs on the same programs: the same --programs and --levels",
         )
     levels = sorted({key[1] for key in common}, key=lambda name: (len(name), name))
-    found = []
+    compared = []
     for level in (*levels, ALL):
         keys = [key for key in common if level in (key[1], ALL)]
-        found.append(_compared(level, [left[key] for key in keys], [right[key] for key in keys]))
-    return found
+        compared.append(_compared(level, [left[key] for key in keys], [right[key] for key in keys]))
+    return compared
 
 
 def _cases(folder: Path) -> Mapping[Key, Record]:

@@ -49,8 +49,8 @@ class Examination:
     def gaps(self) -> Iterator[tuple[str, list[PassGap]]]:
         """Every two suites that have a level in common."""
         for (name, cases), (other, others) in combinations(self.suites.items(), 2):
-            if found := gaps(cases, others):
-                yield f"{name} above {other}", found
+            if gaps_found := gaps(cases, others):
+                yield f"{name} above {other}", gaps_found
 
 
 def is_examination(records: Path) -> bool:
@@ -74,9 +74,9 @@ def read_examination(folder: Path) -> Examination:
 
 def write_examination(folder: Path) -> Examination:
     """Write `report.html` into the folder."""
-    found = read_examination(folder)
-    write_page(folder / PAGE, page(found))
-    return found
+    examination = read_examination(folder)
+    write_page(folder / PAGE, page(examination))
+    return examination
 
 
 def page(found: Examination) -> str:
@@ -164,10 +164,14 @@ def diversity(levels: Sequence[LevelScores]) -> Rows:
         ("level", "programs", "distinct schedules", "distinct texts", "fastest over slowest")
     ]
     for level in levels:
-        if (found := level.diversity) is not None:
-            spread = f"{_interval(found.spread)}, n = {found.spread.num}" if found.spread else ""
-            num = str(found.programs)
-            rows.append((level.level, num, f"{found.schedules:.2f}", f"{found.texts:.2f}", spread))
+        if (figures := level.diversity) is not None:
+            spread = (
+                f"{_interval(figures.spread)}, n = {figures.spread.num}" if figures.spread else ""
+            )
+            num = str(figures.programs)
+            rows.append(
+                (level.level, num, f"{figures.schedules:.2f}", f"{figures.texts:.2f}", spread)
+            )
     return rows if len(rows) > 1 else []
 
 

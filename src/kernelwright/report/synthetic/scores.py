@@ -97,7 +97,9 @@ def level_scores(cases: Sequence[Record]) -> list[LevelScores]:
     for case in cases:
         levels[case["level"]].append(case)
     first = {scores.level: scores for scores in scores_by_level(cases)}
-    return [_of_level(level, found, first[level]) for level, found in levels.items()]
+    return [
+        _of_level(level, cases_of_level, first[level]) for level, cases_of_level in levels.items()
+    ]
 
 
 def _of_level(level: str, cases: Sequence[Record], first: Scores) -> LevelScores:
@@ -136,8 +138,8 @@ def operator_scores(cases: Sequence[Record]) -> list[OperatorScores]:
     for case in cases:
         for operator in case["operators"]:
             among[operator].append(case)
-    found = [_of_operator(operator, own) for operator, own in among.items()]
-    return sorted(found, key=lambda each: ((each.alone or each.among).value, each.among.value))
+    scores = [_of_operator(operator, own) for operator, own in among.items()]
+    return sorted(scores, key=lambda each: ((each.alone or each.among).value, each.among.value))
 
 
 def _of_operator(operator: str, cases: Sequence[Record]) -> OperatorScores:
@@ -152,12 +154,12 @@ def _of_operator(operator: str, cases: Sequence[Record]) -> OperatorScores:
 
 def gaps(one: Sequence[Record], other: Sequence[Record]) -> list[PassGap]:
     """How far pass@1 of one suite lies above another's, level by level."""
-    found, others = (
+    ours, others = (
         {scores.level: scores.pass_1 for scores in level_scores(cases)} for cases in (one, other)
     )
     return [
         PassGap(level=level, one=mean, other=others[level], above=gap(mean, others[level]))
-        for level, mean in found.items()
+        for level, mean in ours.items()
         if level in others
     ]
 
@@ -218,6 +220,6 @@ def _distinct(programs: Sequence[Samples], key: str) -> float:
 def _spread(samples: Samples) -> float | None:
     """The largest speed-up over eager of distinct candidates by the smallest; None of fewer than
     two."""
-    found = {case["content"]: speedup(case, "eager") for case in samples}
-    timed = [each for each in found.values() if each is not None]
+    speedups = {case["content"]: speedup(case, "eager") for case in samples}
+    timed = [each for each in speedups.values() if each is not None]
     return max(timed) / min(timed) if len(timed) > 1 else None

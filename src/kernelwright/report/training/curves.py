@@ -50,13 +50,14 @@ class CurveGroup:
 
     def comparison(self, runs: Sequence[tuple[str, Training]]) -> list[CurveChart]:
         """A chart for each of its lines, with a line for each named run."""
-        found = [{each.name: each.points for each in self.lines(run)} for _, run in runs]
-        names = sorted({name for own in found for name in own}, key=level_rank)
+        lines_of_runs = [{each.name: each.points for each in self.lines(run)} for _, run in runs]
+        names = sorted({name for own in lines_of_runs for name in own}, key=level_rank)
         charts = []
         for name in names:
             # all runs are there, with points or without: each keeps its colour
             drawn = [
-                Series(run[0], own.get(name, ())) for run, own in zip(runs, found, strict=True)
+                Series(run[0], own.get(name, ()))
+                for run, own in zip(runs, lines_of_runs, strict=True)
             ]
             title = self.title if len(names) == 1 else f"{self.title}: {name}"
             chart = line_chart(title, drawn, show=self.show, is_log=self.is_log, note=self.note)
@@ -86,10 +87,10 @@ def promotions(run: Training) -> list[Mark]:
 
 def charts(run: Training) -> list[CurveChart]:
     """The curves of a run that have values."""
-    found = [measure.chart(run) for measure in measures(run)]
+    charts_made = [measure.chart(run) for measure in measures(run)]
     if run.is_rl:
-        found += _stacks(run)
-    return [chart for chart in found if chart is not None]
+        charts_made += _stacks(run)
+    return [chart for chart in charts_made if chart is not None]
 
 
 def comparisons(runs: Sequence[tuple[str, Training]]) -> list[CurveChart]:
@@ -281,8 +282,8 @@ def _keys(run: Training, of: Callable[[Record], dict[str, float]]) -> list[str]:
 def _layers(
     run: Training, names: Sequence[str], of: Callable[[Record], dict[str, float]]
 ) -> list[Series]:
-    found = [(line["step"], of(line)) for line in run.steps]
+    rows = [(line["step"], of(line)) for line in run.steps]
     return [
-        Series(name.replace("_", " "), [(step, values.get(name, 0.0)) for step, values in found])
+        Series(name.replace("_", " "), [(step, values.get(name, 0.0)) for step, values in rows])
         for name in names
     ]

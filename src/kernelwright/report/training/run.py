@@ -107,16 +107,16 @@ def read_training(folder: Path) -> Training:
     lines: dict[str, list[Record]] = {}
     for line in kept:
         lines.setdefault(line["record"], []).append(line)
-    found = Training(
+    training = Training(
         folder=folder,
         parts=parts,
         lines=lines,
         audits=_beside(folder / AUDITS, ("step", "program", "source")),
         examples=_beside(folder / EXAMPLES, ("step", "program")),
     )
-    if not found.steps:
+    if not training.steps:
         raise UsageError("no step is recorded yet", file=str(path), remedy="ask again later")
-    return found
+    return training
 
 
 def _beside(path: Path, key: Iterable[str]) -> list[Record]:

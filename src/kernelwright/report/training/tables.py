@@ -43,7 +43,7 @@ def values(run: Training) -> list[RunValue]:
 
 
 def _values_of_sft(run: Training) -> list[RunValue]:
-    found = [
+    values = [
         _value("validation loss", run.validations, lambda line: line["loss"], min, _exact),
         _value("training loss", run.steps, lambda line: line["loss"], min, _exact),
         _value("tokens trained", run.steps, lambda line: line["tokens"], None),
@@ -59,7 +59,7 @@ def _values_of_sft(run: Training) -> list[RunValue]:
             for level in levels_of(run.validations)
         ),
     ]
-    return [each for each in found if each is not None]
+    return [each for each in values if each is not None]
 
 
 def _loss_of(level: str) -> Callable[[Record], float | None]:
@@ -80,7 +80,7 @@ def _values_of_rl(run: Training) -> list[RunValue]:
         )
         for level in levels_of(run.validations)
     ]
-    found = [
+    values = [
         *validated,
         _value("reward", run.steps, lambda line: line["reward"]["mean"], max),
         _value("correct rollouts", run.steps, lambda line: line["correct"], max, percent),
@@ -93,7 +93,7 @@ def _values_of_rl(run: Training) -> list[RunValue]:
         _value("answer length", run.steps, lambda line: line["tokens"], None),
         _value("seconds a step", run.steps, lambda line: line["seconds"]["step"], min),
     ]
-    return [each for each in found if each is not None]
+    return [each for each in values if each is not None]
 
 
 def _validated(level: str, field: str) -> Callable[[Record], float | None]:
@@ -142,11 +142,11 @@ def _hours(run: Training) -> str:
 
 def recipe_rows(runs: Sequence[tuple[str, Training]], *, differing: bool = False) -> Rows:
     """Every setting of the recipes by its dotted name; or those alone that differ."""
-    found = [flat(run.parts[-1]["recipe"]) for _, run in runs]
-    names = list(dict.fromkeys(name for own in found for name in own))
+    recipes = [flat(run.parts[-1]["recipe"]) for _, run in runs]
+    names = list(dict.fromkeys(name for own in recipes for name in own))
     rows: Rows = [("setting", *(name for name, _ in runs))]
     for name in names:
-        cells = [own.get(name, "") for own in found]
+        cells = [own.get(name, "") for own in recipes]
         if not differing or len(set(cells)) > 1:
             rows.append((name, *cells))
     return rows
@@ -154,17 +154,17 @@ def recipe_rows(runs: Sequence[tuple[str, Training]], *, differing: bool = False
 
 def flat(values: Mapping[str, Any], where: str = "") -> dict[str, str]:
     """Tables within tables as one, with dotted names; texts as they are shown."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{where}{name}.")
+            settings |= flat(value, f"{where}{name}.")
         elif isinstance(value, list | tuple):
-            found[where + name] = ", ".join(map(str, value))
+            settings[where + name] = ", ".join(map(str, value))
         elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10_000:
-            found[where + name] = count(value)
+            settings[where + name] = count(value)
         elif value is not None:
-            found[where + name] = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return found
+            settings[where + name] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return settings
 
 
 def part_rows(run: Training) -> Rows:
@@ -208,9 +208,11 @@ def ending_rows(run: Training) -> Rows:
     """What became of rollouts, as shares of them, at the run's beginning and at its end."""
     edge = max(1, len(run.steps) // EDGE)
     sides = (run.steps[:edge], run.steps[-edge:])
-    found = [[_endings(line) for line in side] for side in sides]
-    names = dict.fromkeys(name for side in found for own in side for name in own)
-    meant = {name: [fmean(own.get(name, 0.0) for own in side) for side in found] for name in names}
+    endings = [[_endings(line) for line in side] for side in sides]
+    names = dict.fromkeys(name for side in endings for own in side for name in own)
+    meant = {
+        name: [fmean(own.get(name, 0.0) for own in side) for side in endings] for name in names
+    }
     rows: Rows = [("rollouts", *(_span(side) for side in sides))]
     for name, both in sorted(meant.items(), key=lambda each: -each[1][1]):
         rows.append((words.answer(name), *map(percent, both)))

@@ -95,7 +95,7 @@ _LATE_VARIABLES = ("TORCHINDUCTOR_",)
 def settings(*, on_gpu: bool) -> dict[str, str]:
     """Process-wide switches of PyTorch and Python, as text, the environment's variables too."""
     getters = _SETTINGS | _CUDA_SETTINGS if on_gpu else _SETTINGS
-    found = {name: _text(getter) for name, getter in getters.items()}
+    torch_settings = {name: _text(getter) for name, getter in getters.items()}
     knob_values = {
         f"triton.knobs.{group}.{name}": f"{value!s:.100}"
         for group in _KNOBS
@@ -106,7 +106,7 @@ def settings(*, on_gpu: bool) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(_LATE_VARIABLES)
     }
-    return found | knob_values | variables
+    return torch_settings | knob_values | variables
 
 
 def _text(getter: Callable[[], object]) -> str:
@@ -126,11 +126,11 @@ def running(usual: dict[str, int] | None = None, unfinished_streams: int = 0) ->
         usual: the counts at birth. What is more than that is given a moment to end.
         unfinished_streams: streams with work that nobody waits for (watch.Launches).
     """
-    found = _count()
-    if usual is not None and any(count > usual[name] for name, count in found.items()):
+    counts = _count()
+    if usual is not None and any(count > usual[name] for name, count in counts.items()):
         threading.Event().wait(_SETTLE_S)  # a pool that was shut down is on its way out
-        found = _count()
-    return found | {"streams with work": unfinished_streams}
+        counts = _count()
+    return counts | {"streams with work": unfinished_streams}
 
 
 def _count() -> dict[str, int]:
@@ -233,12 +233,12 @@ class _Group:
         return callable(value) or isinstance(value, ModuleType)
 
     def _now(self) -> list[object]:
-        found = map(vars(self.space).get, self.keys)
+        values = map(vars(self.space).get, self.keys)
         codes = map(attrgetter("__code__"), self.functions)
         defaults = map(attrgetter("__defaults__"), self.functions)
         bodies = (vars(kernel).get(name) for _, kernel in self.kernels for name in _BODY)
         names = tuple(sorted(vars(self.space).keys() - _LATE_NAMES)) if self.is_fixed else ()
-        return [*found, *codes, *defaults, *bodies, *names]
+        return [*values, *codes, *defaults, *bodies, *names]
 
     def report(self) -> tuple[str, list[str]]:
         """(digest, names that are not what they were)."""
@@ -332,9 +332,9 @@ class Objects:
             "hooks": _differing(self._hooks, _hooks()),
             "ATen implementations": sorted(filter(_is_aten, torch.library._impls - self._aten)),
         }
-        for name, found in parts.items():
-            digests[name] = ",".join(found)
-            changed += [f"{name}: {each}" for each in found]
+        for name, part_digests in parts.items():
+            digests[name] = ",".join(part_digests)
+            changed += [f"{name}: {each}" for each in part_digests]
         return digests, changed
 
     def _foreign_modules(self, own: set[str]) -> list[str]:
@@ -391,7 +391,7 @@ def _is_aten(implementation: str) -> bool:
 def _hooks() -> dict[str, object]:
     """What Python, PyTorch and Triton call behind everybody's back."""
     modules = torch.nn.modules.module
-    found: dict[str, object] = {
+    hooks: dict[str, object] = {
         "sys.path": tuple(sys.path),
         "sys.meta_path": tuple(map(id, sys.meta_path)),
         "sys.path_hooks": tuple(map(id, sys.path_hooks)),
@@ -411,12 +411,12 @@ def _hooks() -> dict[str, object]:
         ),
     }
     for number in signal.valid_signals():
-        found[f"handler of signal {number}"] = id(signal.getsignal(number))
+        hooks[f"handler of signal {number}"] = id(signal.getsignal(number))
     for name in dir(knobs.runtime):
         if name.endswith("_hook"):
             hook = getattr(knobs.runtime, name)
-            found[f"knobs.runtime.{name}"] = (id(hook), *map(id, getattr(hook, "calls", ())))
-    return found
+            hooks[f"knobs.runtime.{name}"] = (id(hook), *map(id, getattr(hook, "calls", ())))
+    return hooks
 
 
 def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

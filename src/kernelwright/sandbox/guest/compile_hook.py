@@ -99,5 +99,5 @@ def _resource_usage(cubin: bytes) -> tuple[int, int]:
         text = subprocess.run(
             [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
         ).stdout
-    found = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", text)}
-    return found["REG"], found["LOCAL"] + found["STACK"]
+    usage = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", text)}
+    return usage["REG"], usage["LOCAL"] + usage["STACK"]

@@ -160,8 +160,8 @@ def _share_pages() -> None:
 
 def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any]:
     """Status of a guest that ended; None where it still runs. Ends what it left behind."""
-    found, status = os.waitpid(pid, os.WNOHANG)
-    if found == 0:
+    reaped, status = os.waitpid(pid, os.WNOHANG)
+    if reaped == 0:
         return {"status": None}
     holder = guests.pop(pid)
     _end_orphans(guests, spaces)  # else a child of ours in the namespace would keep the holder

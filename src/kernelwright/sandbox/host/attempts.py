@@ -40,14 +40,14 @@ def fused_operator(facts: str) -> list[torch.Tensor]:
         "seccomp": lambda: _are_calls_refused(host),
         "signals": lambda: _is_out_of_reach(host["pid"]),
     }
-    found = {}
+    succeeded = {}
     for guard, attempt in attempts.items():
         try:
-            found[guard] = attempt()
+            succeeded[guard] = attempt()
         except Exception:  # could not be tried: not shown to hold
-            found[guard] = False
+            succeeded[guard] = False
     device = "cuda" if host["on_gpu"] else "cpu"
-    return [torch.tensor(list(json.dumps(found).encode()), dtype=torch.uint8, device=device)]
+    return [torch.tensor(list(json.dumps(succeeded).encode()), dtype=torch.uint8, device=device)]
 
 
 def _is_other(kind: str, host: dict[str, Any]) -> bool:
@@ -61,8 +61,8 @@ def _interfaces() -> list[str]:
 
 
 def _attached(shared_memory: int) -> int | None:
-    found: int | None = _libc.shmat(shared_memory, None, 0)
-    return found
+    address: int | None = _libc.shmat(shared_memory, None, 0)
+    return address
 
 
 def _exists(pid: int) -> bool:
@@ -70,9 +70,9 @@ def _exists(pid: int) -> bool:
 
 
 def _parent_death_signal() -> int:
-    found = ctypes.c_int()
-    _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(found), 0, 0, 0)
-    return found.value
+    number = ctypes.c_int()
+    _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(number), 0, 0, 0)
+    return number.value
 
 
 def _cannot_raise_limits() -> bool:

@@ -68,10 +68,10 @@ def make(signature: tuple[str, ...]) -> None:
 def _sources(signature: tuple[str, ...]) -> Sequence[tuple[str, str]]:
     from triton.backends.nvidia import driver
 
-    found = [(_MODULE, Path(driver.__file__).with_name("driver.c").read_text())]
+    sources = [(_MODULE, Path(driver.__file__).with_name("driver.c").read_text())]
     if hasattr(driver, "make_launcher"):
-        found.append((_LAUNCHER, driver.make_launcher({}, dict(enumerate(signature)), None)))
-    return found
+        sources.append((_LAUNCHER, driver.make_launcher({}, dict(enumerate(signature)), None)))
+    return sources
 
 
 def _build(name: str, source: str) -> None:

@@ -66,8 +66,8 @@ def resources(address: str) -> tuple[int, int]:
         UsageError: there is none at this address.
     """
     connect(address)
-    found = ray.cluster_resources()
-    return int(found.get("CPU", 0)), int(found.get("GPU", 0))
+    of_cluster = ray.cluster_resources()
+    return int(of_cluster.get("CPU", 0)), int(of_cluster.get("GPU", 0))
 
 
 class RayExecutor(JobPool):

@@ -80,14 +80,14 @@ class Wholes:
         except OutOfTime:
             self.left_out.append("The forms of the program were not compared with each other.")
             return variants
-        found = []
+        timed = []
         for variant, verdict in zip(variants, verdicts, strict=True):
             self._note(variant, verdict)
             self.forms.append(form_record(variant, verdict))
             times = verdict.times.get("candidate")
             if times:
-                found.append((times.median_ms, variant))
-        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants
+                timed.append((times.median_ms, variant))
+        return [variant for _, variant in sorted(timed, key=lambda pair: pair[0])] or variants
 
     def settle(self, variants: Sequence[Variant], target: Target) -> Whole:
         """The first variant that is accepted as a whole and wins against the original.
@@ -332,13 +332,13 @@ def saves(variant: Variant) -> bool:
 def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:
     """Right kernels as (variant, fragment, candidate): the best of each fragment, then the second
     of each, and so on; those that save most, or cost least, first."""
-    found = []
+    ranked_kernels = []
     for variant in variants:
         for i, tuned in enumerate(variant.tuned):
             savings = [(_saving_ms(v), j) for j, v in enumerate(tuned.verdicts) if v.accepted]
             ranked = enumerate(sorted(savings, reverse=True))
-            found += [((rank, -saving), (variant, i, j)) for rank, (saving, j) in ranked]
-    return [kernel for _, kernel in sorted(found, key=lambda each: each[0])]
+            ranked_kernels += [((rank, -saving), (variant, i, j)) for rank, (saving, j) in ranked]
+    return [kernel for _, kernel in sorted(ranked_kernels, key=lambda each: each[0])]
 
 
 def _saving_ms(verdict: Verdict) -> float:

@@ -127,10 +127,10 @@ class ResultText:
     def _name(self, kind: type) -> str:
         """The class, as the file can name it."""
         module, name = kind.__module__, kind.__qualname__
-        found: Any = sys.modules.get(module)
+        named: Any = sys.modules.get(module)
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is not kind or module == "__main__":
+            named = getattr(named, part, None)
+        if named is not kind or module == "__main__":
             raise self._refusal(f"a {kind.__name__}, a class that no file can import")
         if module == self._own_module:
             return re.sub(r"^Model\.", "ModelNew.", name)

@@ -145,10 +145,10 @@ class _Patterns:
         return fitting.find(number)
 
     def _fitting_to(self, axis: _AxisRead) -> Weighted[Pattern]:
-        found = self._fitting.get(axis)
-        if found is None:
-            found = self._fitting[axis] = weighted(self._those(axis))
-        return found
+        fitting = self._fitting.get(axis)
+        if fitting is None:
+            fitting = self._fitting[axis] = weighted(self._those(axis))
+        return fitting
 
     def told_apart(
         self, axis: _AxisRead, slots: int, is_result_seen: bool

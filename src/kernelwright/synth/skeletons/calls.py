@@ -23,11 +23,11 @@ Kinds = tuple[int, ...]
 def places(form: Form) -> tuple[Place, ...]:
     """The places of the form's slots, in order."""
     seen: dict[str, int] = defaultdict(int)
-    found = []
+    places_of_slots = []
     for slot in form.slots:
-        found.append((slot.param, seen[slot.param]))
+        places_of_slots.append((slot.param, seen[slot.param]))
         seen[slot.param] += 1
-    return tuple(found)
+    return tuple(places_of_slots)
 
 
 class Read(NamedTuple):
@@ -172,8 +172,8 @@ def _patterns(seen: _Visible, width: int) -> Iterator[Pattern]:
 
 def _readable(visible: Iterable[_Visible]) -> tuple[ValueKind, ...]:
     """A value of any other Kind would wait for ever."""
-    found = {kind for seen in visible for _, kind, _ in seen.slots}
-    return tuple(sorted(found, key=lambda kind: (kind.rank, kind.dtype)))
+    kinds = {kind for seen in visible for _, kind, _ in seen.slots}
+    return tuple(sorted(kinds, key=lambda kind: (kind.rank, kind.dtype)))
 
 
 def _weighted(steps: Sequence[SkeletonStep]) -> Weighted[SkeletonStep]:

@@ -78,16 +78,16 @@ def _write(program: Program, tile: AttentionTile) -> Candidate:
 def _tiles(flash: Flash, precision: str) -> list[AttentionTile]:
     """Every tile that fits, the best first; those of one precision first of it each."""
     is_half = flash.dtype != "float32"
-    found = [
+    fitting = [
         tile
         for sides in dict.fromkeys((*(_HALF if is_half else _SINGLE), *_OTHERS))
         for mode in (("ieee",) if is_half else _PRECISIONS[precision])
         if (tile := _tile(flash, sides, mode)) is not None
     ]
-    if not found:
+    if not fitting:
         raise NotWritable("heads too wide for a tile")
-    split = [one for tile in found for one in _split(flash, tile)]
-    return [*split, *found] if flash.lengths["m"] <= _FEW_QUERIES else [*found, *split]
+    split = [one for tile in fitting for one in _split(flash, tile)]
+    return [*split, *fitting] if flash.lengths["m"] <= _FEW_QUERIES else [*fitting, *split]
 
 
 def _split(flash: Flash, tile: AttentionTile) -> Iterator[AttentionTile]:

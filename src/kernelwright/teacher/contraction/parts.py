@@ -48,16 +48,16 @@ class ProductSchedule:
     @property
     def tiles(self) -> dict[str, int]:
         """What the plan shows and the launch passes."""
-        found = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n}
+        tiles = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n}
         if self.block_k:
-            found["BLOCK_K"] = self.block_k
+            tiles["BLOCK_K"] = self.block_k
         if self.group_m > 1:
-            found["GROUP_M"] = self.group_m
+            tiles["GROUP_M"] = self.group_m
         if self.split_k > 1:
-            found["SPLIT_K"] = self.split_k
+            tiles["SPLIT_K"] = self.split_k
         if self.programs:
-            found["NUM_PROGRAMS"] = self.programs
-        return found | {"num_warps": self.num_warps, "num_stages": self.num_stages}
+            tiles["NUM_PROGRAMS"] = self.programs
+        return tiles | {"num_warps": self.num_warps, "num_stages": self.num_stages}
 
 
 @dataclass(frozen=True, kw_only=True)

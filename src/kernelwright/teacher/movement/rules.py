@@ -131,13 +131,13 @@ def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
         if not (before or after):
             continue
         position = body.text(index[at])
-        found = shifted(position, str(-before)) if before else position
-        found = found if is_variable(found) else body.assign(found)
-        mine = [f"{found} >= 0"] if before > 0 else []
-        mine += [f"{found} < {body.sizes.of(value)[at]}"] if after > 0 else []
+        source = shifted(position, str(-before)) if before else position
+        source = source if is_variable(source) else body.assign(source)
+        mine = [f"{source} >= 0"] if before > 0 else []
+        mine += [f"{source} < {body.sizes.of(value)[at]}"] if after > 0 else []
         tests += mine
         conditions = [*body.conditions(index[at]), *mine]
-        moved[at] = body.position(found, body.sizes.of(value)[at], shape[at], conditions)
+        moved[at] = body.position(source, body.sizes.of(value)[at], shape[at], conditions)
     text = body.value(value, tuple(moved))
     if not tests:
         return text

@@ -33,10 +33,10 @@ class AxisTable:
 
     def resolve(self, axes: Iterable[int]) -> tuple[int, ...]:
         """The same axes as far as they are split by now."""
-        found: list[int] = []
+        resolved: list[int] = []
         for axis in axes:
-            found += self.resolve(self._parts[axis]) if axis in self._parts else (axis,)
-        return tuple(found)
+            resolved += self.resolve(self._parts[axis]) if axis in self._parts else (axis,)
+        return tuple(resolved)
 
     def unite(self, a: Sequence[int], b: Sequence[int]) -> None:
         """Make two dimensions of equal size the same axes.

@@ -243,9 +243,9 @@ def _triplet(graph: NodeGraph, call: Call) -> None:
 
 def _pairwise_distance(graph: NodeGraph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "x1", "x2")
-    found = _distance(graph, call, "distance", nodes["x1"], nodes["x2"], dims[-1])
+    distance = _distance(graph, call, "distance", nodes["x1"], nodes["x2"], dims[-1])
     kept = (*dims[:-1], ()) if call.arg("keepdim") else dims[:-1]
-    _finish(graph, call, found, kept, how="none")
+    _finish(graph, call, distance, kept, how="none")
 
 
 def _products(

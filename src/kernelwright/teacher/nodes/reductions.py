@@ -121,8 +121,8 @@ def _truth(kind: str) -> Rule:
         [name], [made] = call.outputs, call.types
         text = f"({value.node} != 0).to(tl.int32)"
         truth = graph.map(f"{name}_true", call.op, text, [value.node], "int32")
-        found = graph.reduce(f"{name}_{kind}", call.op, kind, truth, axes, "int32")
-        graph.map(name, call.op, f"{found} != 0", [found], made.dtype)
+        reduced = graph.reduce(f"{name}_{kind}", call.op, kind, truth, axes, "int32")
+        graph.map(name, call.op, f"{reduced} != 0", [reduced], made.dtype)
         graph.values[name] = NodeValue(name, dims, made)
 
     return rule

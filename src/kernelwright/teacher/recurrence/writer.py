@@ -46,13 +46,15 @@ def ways(program: Program, precision: str) -> list[Way]:
     first, *others = _ALONE
     together = [walk for walk in _TOGETHER if fits(layers, walk)]
     walks: list[Alone | Together] = [*together[:2], first, *together[2:], *others]
-    found = [
+    schedules = [
         RecurrentSchedule(product=tiles, precision=mode, walk=walk)
         for mode in (_MODES[precision] if layers.dtype == "float32" else ("ieee",))
         for tiles in _TILES
         for walk in walks
     ]
-    return [Way((type(one.walk), one.precision), partial(_candidate, layers, one)) for one in found]
+    return [
+        Way((type(one.walk), one.precision), partial(_candidate, layers, one)) for one in schedules
+    ]
 
 
 def _candidate(layers: Layers, schedule: RecurrentSchedule) -> Candidate:

@@ -12,27 +12,29 @@ from kernelwright.teacher.text.space import StageSpace
 
 def levels(stage: KernelStage) -> dict[str, int]:
     """Loops over the row that must be complete before a node is known, pairs run together."""
-    found: dict[str, int] = {}
+    level_of: dict[str, int] = {}
     for name, node in stage.nodes.items():
         if node.reduce:
-            found[name] = found[node.pair.value if node.pair else node.args[0]] + 1
+            level_of[name] = level_of[node.pair.value if node.pair else node.args[0]] + 1
         else:
-            found[name] = max((found[arg] for arg in node.args), default=0)
-    return found
+            level_of[name] = max((level_of[arg] for arg in node.args), default=0)
+    return level_of
 
 
 def accumulators(stage: KernelStage) -> list[Accumulator]:
     """The stage's reductions as a loop runs them, pairs as one."""
     nodes = [node for node in stage.nodes.values() if node.reduce]
     paired = {node.pair.first for node in nodes if node.pair}
-    found = []
+    states = []
     for node in nodes:
         if node.pair:
             results = (node.pair.first, node.name)
-            found.append(Accumulator(node.pair.kind, node.pair.value, results, node.dtype, node.op))
+            states.append(
+                Accumulator(node.pair.kind, node.pair.value, results, node.dtype, node.op)
+            )
         elif node.name not in paired:
-            found.append(Accumulator(node.reduce, node.args[0], (node.name,), node.dtype, node.op))
-    return found
+            states.append(Accumulator(node.reduce, node.args[0], (node.name,), node.dtype, node.op))
+    return states
 
 
 class Body:

@@ -99,29 +99,31 @@ def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
         return [(1, best), (1, best // 2), (1, min(32, best * 2))]
     most = _power_of_2(kept // (2 * PROCESSORS) + 1) // 2 or 1
     wanted = ((2048, 4), (1024, 4), (4096, 8), (padded, max(1, padded // 256)))
-    found = [(min(most, elements // padded), warps) for elements, warps in wanted]
-    return list(dict.fromkeys(found))
+    tiles = [(min(most, elements // padded), warps) for elements, warps in wanted]
+    return list(dict.fromkeys(tiles))
 
 
 def _columns(space: StageSpace, kept: int, length: int) -> list[ReductionSchedule]:
     inner = space.axes[-1].size
-    found = []
+    schedules = []
     for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
         if rows > 16 and rows >= 2 * inner:
             continue
         why = "memory runs along the kept axis: neighbours there share a tile"
-        found.append(ReductionSchedule("looped", rows, min(block, _power_of_2(length)), warps, why))
+        schedules.append(
+            ReductionSchedule("looped", rows, min(block, _power_of_2(length)), warps, why)
+        )
     if length <= 512:
         rows = max(16, 4096 // _power_of_2(length)) if inner >= 64 else 16
         why = "what is reduced fits in the tile: read once"
         tile = ReductionSchedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
-        found.insert(0 if length <= 256 else 1, tile)
+        schedules.insert(0 if length <= 256 else 1, tile)
     rows = 32 if inner > 16 else 16
     programs = max(1, kept // rows)
     split = _split(rows, programs, length, 2048 // rows, 8)
     if split and programs < 2 * PROCESSORS and length >= 1024:
-        return _alternating(split, found)
-    return found + split
+        return _alternating(split, schedules)
+    return schedules + split
 
 
 def _split(

@@ -47,11 +47,11 @@ def write_looped(
 ) -> WrapperPart:
     """One loop over the row a level of reductions, then one that stores."""
     body = Body(stage, space, schedule)
-    found = accumulators(stage)
-    everything = [acc.value for acc in found] + [tensor.node for tensor in stage.outputs]
+    states = accumulators(stage)
+    everything = [acc.value for acc in states] + [tensor.node for tensor in stage.outputs]
     lines: list[str] = []
     for level in range(max(body.level.values()) + 1):
-        running, stores = at_level(found, body, level), body.full_stores(level)
+        running, stores = at_level(states, body, level), body.full_stores(level)
         lines += body.row_values(everything, level)
         if running or stores:
             lines += body.loop(("0", body.count), running, stores)

@@ -49,5 +49,5 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
         return assemble(program, [part(0, schedule), *rest])
 
     space = collapse(first)
-    found = dict.fromkeys(with_fixed(schedules(space), space))
-    return [Way(schedule.form, partial(write, schedule)) for schedule in found]
+    distinct = dict.fromkeys(with_fixed(schedules(space), space))
+    return [Way(schedule.form, partial(write, schedule)) for schedule in distinct]

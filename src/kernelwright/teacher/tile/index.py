@@ -219,10 +219,10 @@ def memory_order(index: Index, layout: Layout) -> Index:
 def placed(index: Index) -> list[tuple[Term, str]]:
     """(term, stride) of a dense tensor with dimensions, slowest first, at `index`; neighbours
     that are one slice of an axis are joined."""
-    found: list[tuple[Term, str]] = []
+    terms: list[tuple[Term, str]] = []
     stride = "1"
     for term in reversed([term for dim in index for term in dim]):
-        inner, inner_stride = found[-1] if found else (None, "1")
+        inner, inner_stride = terms[-1] if terms else (None, "1")
         if (
             inner is not None
             and inner.axis == term.axis
@@ -230,11 +230,11 @@ def placed(index: Index) -> list[tuple[Term, str]]:
             and same(stride, times(inner_stride, inner.size))
         ):
             size, length = times(term.size, inner.size), term.length * inner.length
-            found[-1] = (Term(term.axis, size, length, inner.inner, term.is_outer), inner_stride)
+            terms[-1] = (Term(term.axis, size, length, inner.inner, term.is_outer), inner_stride)
         else:
-            found.append((term, stride))
+            terms.append((term, stride))
         stride = times(term.size, stride)
-    return found[::-1]
+    return terms[::-1]
 
 
 def offset(index: Index, made: TensorType, view: View) -> str:

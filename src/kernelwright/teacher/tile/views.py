@@ -88,7 +88,7 @@ def is_elementwise(call: Call) -> bool:
 def operands(program: Program, call: Call, index: Index) -> dict[str, Side]:
     """Tensor parameters of an elementwise call, each at the index that `index` of the result
     needs."""
-    found = {}
+    sides = {}
     for key, ref in call.args:
         if not isinstance(ref, Ref):
             continue
@@ -99,8 +99,8 @@ def operands(program: Program, call: Call, index: Index) -> dict[str, Side]:
             met = index[1:2]  # statistics and weights lie along the channels
         else:
             met = align(index, shape)
-        found[key] = Side(ref.name, met)
-    return found
+        sides[key] = Side(ref.name, met)
+    return sides
 
 
 def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, Index]]:

@@ -90,7 +90,7 @@ def credits_of(
     members: dict[Hashable, list[int]] = defaultdict(list)
     for number, group in enumerate(groups):
         members[group].append(number)
-    found: list[Credit | None] = [None] * len(groups)
+    credits: list[Credit | None] = [None] * len(groups)
     for numbers in members.values():
         some = [rewards[number] for number in numbers]
         plan = _advantages([None if each is None else each.plan for each in some], objective)
@@ -102,8 +102,10 @@ def credits_of(
         weights = correct_weights(speeds, temperature=objective.temperature)
         for place, number in enumerate(numbers):
             if (outcome := outcomes[number]) is not None:
-                found[number] = Credit(plan[place], code[place], outcome.is_correct, weights[place])
-    return found
+                credits[number] = Credit(
+                    plan[place], code[place], outcome.is_correct, weights[place]
+                )
+    return credits
 
 
 def _is_correct(outcome: Outcome | None) -> bool:

@@ -121,26 +121,26 @@ def _groups(groups: Sequence[Hashable], outcomes: Sequence[Outcome | None]) -> R
 
 
 def _by_level(rollouts: Sequence[Rollout], settled: Settled) -> Record:
-    found: Record = {}
+    levels: Record = {}
     for level in sorted({each.question.name.level for each in rollouts}):
         numbers = [n for n, each in enumerate(rollouts) if each.question.name.level == level]
         verdicts = [settled.verdicts[n] for n in numbers]
         outcomes = [settled.outcomes[n] for n in numbers]
         shares = _shares(verdicts, outcomes)
-        found[f"L{level}"] = {
+        levels[f"L{level}"] = {
             "rollouts": len(numbers),
             "correct": shares["correct"],
             "faster": shares["faster"],
         }
-    return found
+    return levels
 
 
 def flat(line: Record, where: str = "") -> dict[str, float]:
     """The numbers of a record as curves: "reward/mean"."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name, value in line.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{where}{name}/")
+            figures |= flat(value, f"{where}{name}/")
         elif isinstance(value, int | float):
-            found[where + name] = value
-    return found
+            figures[where + name] = value
+    return figures

@@ -88,10 +88,10 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         if self._is(Loss.DRPO):
             loss, gradients = self._whole_gradient(model, rows)
             taught = [number for number, gradient in enumerate(gradients) if gradient.any()]
-            found = self._pass_all(
+            per_row = self._pass_all(
                 model, [rows[n] for n in taught], [gradients[n] for n in taught], 1.0
             )
-            return torch.full_like(found, loss)
+            return torch.full_like(per_row, loss)
         # An answer without advantage counts in the mean. It has a gradient by its KL term alone.
         has_kl = self.recipe.objective.kl > 0
         teaching = [row for row in rows if row.credit.teaches or has_kl]
@@ -211,10 +211,12 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         del logits_to_keep
         labels = input_ids.masked_fill(attention_mask == 0, IGNORED)
         with self.accelerator.autocast():
-            found = model(input_ids=input_ids, labels=labels, fused_lm_head=True)
-        first = found.log_probs.new_zeros((len(input_ids), 1))
-        logps = torch.cat([first, found.log_probs], dim=1)
-        entropy = found.log_probs if found.entropy is None else found.entropy  # of a reference
+            outputs = model(input_ids=input_ids, labels=labels, fused_lm_head=True)
+        first = outputs.log_probs.new_zeros((len(input_ids), 1))
+        logps = torch.cat([first, outputs.log_probs], dim=1)
+        entropy = (
+            outputs.log_probs if outputs.entropy is None else outputs.entropy
+        )  # of a reference
         entropies = torch.cat([first, entropy], dim=1)
         self._seen = logps.detach(), entropies.detach()
         return logps, entropies, None
@@ -232,7 +234,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
     @torch.no_grad()
     def logps(self, texts: Sequence[Text], model: Any) -> list[np.ndarray]:
         """Log-probabilities of each text's answer: (tokens,) float32; in every process."""
-        found: dict[int, np.ndarray] = {}
+        by_number: dict[int, np.ndarray] = {}
         for numbers in self._passes([len(text) for text in texts]):
             few = [texts[max(number, ~number)] for number in numbers]
             ids, mask = ids_and_mask(few, pad_id=self._tokenizer.pad_token_id)
@@ -240,10 +242,12 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             width = ids.shape[1]
             logps = self._get_per_token_logps_and_entropies(model, read, counted, width)[0]
             values = logps.float().cpu().numpy()
-            found |= {n: values[row][mask[row]] for row, n in enumerate(numbers) if n >= 0}
+            by_number |= {n: values[row][mask[row]] for row, n in enumerate(numbers) if n >= 0}
         if self.accelerator.num_processes > 1:
-            found = {name: each for part in gather_object([found]) for name, each in part.items()}
-        return [found[number] for number in range(len(texts))]
+            by_number = {
+                name: each for part in gather_object([by_number]) for name, each in part.items()
+            }
+        return [by_number[number] for number in range(len(texts))]
 
     def _is(self, loss: Loss) -> bool:
         return self.recipe.objective.loss is loss

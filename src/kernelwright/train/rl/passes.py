@@ -91,12 +91,12 @@ def passes_of(
     same pass, since figures of rows are. What is missing is made up for by `~number` of a row that
     another process has: it is to count for nothing.
     """
-    found = []
+    passes = []
     for numbers in micro_batches(lengths, micro_tokens * processes):
         mine = numbers[process::processes]
         most = -(-len(numbers) // processes)
-        found.append(mine + [~numbers[0]] * (most - len(mine)))
-    return found
+        passes.append(mine + [~numbers[0]] * (most - len(mine)))
+    return passes
 
 
 def blank(row: LearnedRow) -> LearnedRow:

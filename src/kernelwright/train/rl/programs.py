@@ -69,7 +69,7 @@ def programs_of(
     Raises:
         UsageError: a file cannot be read or has no programs, or nothing is held out.
     """
-    found = TrainingPrograms()
+    programs = TrainingPrograms()
     files = [Path(name) for name in recipe.programs.files]
     if recipe.programs.draw:
         say("drawing programs")
@@ -87,16 +87,16 @@ def programs_of(
         if not own_files and split is None:
             split = split_of(source.fingerprint, recipe.validation.share, recipe.seed)
         if split != VALIDATION:
-            found.train[source.level].append(source)
+            programs.train[source.level].append(source)
         elif not own_files:
             held[source.fingerprint] = source
     for source in _chosen(held.values(), recipe):
-        found.held_out[source.level].append(source)
-    if not found.train or not found.held_out:
-        what = "to learn from" if found.held_out else "held out"
+        programs.held_out[source.level].append(source)
+    if not programs.train or not programs.held_out:
+        what = "to learn from" if programs.held_out else "held out"
         remedy = "give more files of programs, validation.files, or a larger validation.share"
         raise UsageError(f"no programs are {what}", remedy=remedy)
-    return found
+    return programs
 
 
 def _chosen(held: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
@@ -165,13 +165,13 @@ def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
     for path in [part for file in files for part in _parts(file)]:
         if not path.is_file():
             raise UsageError("no such file", file=str(path), remedy="give a JSONL of programs")
-        found = False
+        has_programs = False
         for line in record.read(path):
             if (source := _source(line)) is not None:
-                found = True
+                has_programs = True
                 split = line.get("split")
                 yield source, split if split in (TRAIN, VALIDATION) else None
-        if not found:
+        if not has_programs:
             raise UsageError("holds no program with a fingerprint", file=str(path))
 
 

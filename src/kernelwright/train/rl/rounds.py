@@ -115,17 +115,17 @@ class Rounds:
         Raises:
             UsageError, InfraError: answers cannot be had, or not be judged.
         """
-        found = self._validation.run()
-        line = {"record": "rl_validation", "step": step, "by_level": found.by_level}
+        validated = self._validation.run()
+        line = {"record": "rl_validation", "step": step, "by_level": validated.by_level}
         record.append(self.folder / RECORDS, [line])
-        examples = [each | {"step": step} for each in found.examples]
+        examples = [each | {"step": step} for each in validated.examples]
         record.append(self.folder / EXAMPLES, examples)
         shares = ", ".join(
-            f"{level} {each['pass@1']:.1%}" for level, each in found.by_level.items()
+            f"{level} {each['pass@1']:.1%}" for level, each in validated.by_level.items()
         )
         self._say(f"step {step}  held out: {shares}")
-        self._promoted(step, self.practice.curriculum.validated(found.solved))
-        return found
+        self._promoted(step, self.practice.curriculum.validated(validated.solved))
+        return validated
 
     def note_checkpoint(self, step: int, logs: Mapping[str, float]) -> None:
         line = {"bytes": logs["checkpoint_bytes"], "seconds": logs["checkpoint_seconds"]}

@@ -161,12 +161,12 @@ class RolloutTrainer(RowTrainer):
         """Held-out programs, answered greedily."""
         began, step = time.monotonic(), self.state.global_step
         self._refresh()
-        found = self._shared(self._on_main(lambda rounds: rounds.validate(step)))
+        validated = self._shared(self._on_main(lambda rounds: rounds.validate(step)))
         best = self.standing.best_score
-        if best is None or found.score > best:
-            self.standing.best_score, self.standing.best_step = found.score, step
+        if best is None or validated.score > best:
+            self.standing.best_score, self.standing.best_step = validated.score, step
             self.export(BEST)
-        metrics = {"eval_score": found.score, **flat({"eval": found.by_level})}
+        metrics = {"eval_score": validated.score, **flat({"eval": validated.by_level})}
         self.log(metrics)
         self.aside_s += time.monotonic() - began
         self.control = self.callback_handler.on_evaluate(

@@ -55,7 +55,7 @@ class RewardWatch:
         rewards: Iterable[Reward | None],
     ) -> None:
         """Keep the fastest correct answers of a step in mind."""
-        found = {each.content: each for each in self._noted}
+        by_content = {each.content: each for each in self._noted}
         for rollout, outcome, reward in zip(rollouts, outcomes, rewards, strict=True):
             if outcome is None or not outcome.is_correct or reward is None:
                 continue
@@ -64,8 +64,8 @@ class RewardWatch:
                 source = rollout.answer.candidate.source
                 reference = rollout.question.reference
                 speedup = outcome.modelled or outcome.speedup
-                found[content] = Noted(reward.code, content, reference, source, speedup)
-        ranked = sorted(found.values(), key=lambda each: each.rank)
+                by_content[content] = Noted(reward.code, content, reference, source, speedup)
+        ranked = sorted(by_content.values(), key=lambda each: each.rank)
         self._noted = ranked[: self._settings.candidates]
 
     def is_due(self, step: int) -> bool:

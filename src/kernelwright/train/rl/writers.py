@@ -119,16 +119,16 @@ class ServedWriter:
         with self._endpoint.client() as client, ThreadPoolExecutor(CONCURRENCY) as pool:
 
             def ask(number: int) -> tuple[int, WrittenTokens]:
-                found = self._endpoint.continued(
+                continued = self._endpoint.continued(
                     client,
                     prompts[number],
                     max_tokens=sampling.max_tokens,
                     temperature=sampling.temperature,
                     seed=seeds[number] % MAX_SEED,
                 )
-                if found.is_cut_off or not found.tokens:
-                    return number, WrittenTokens(found.tokens, end=None)
-                *before, last = found.tokens
+                if continued.is_cut_off or not continued.tokens:
+                    return number, WrittenTokens(continued.tokens, end=None)
+                *before, last = continued.tokens
                 return number, WrittenTokens(before, end=last)
 
             asked = [pool.submit(ask, number) for number in range(len(prompts))]

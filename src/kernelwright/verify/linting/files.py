@@ -20,18 +20,18 @@ def expand(specs: Sequence[str]) -> list[str]:
     Raises:
         UsageError: nothing is there.
     """
-    found: list[str] = []
+    names: list[str] = []
     for spec in specs:
         path = Path(spec)
         if path.is_dir():
-            found += sorted((str(each) for each in path.glob("*.py")), key=_by_number)
+            names += sorted((str(each) for each in path.glob("*.py")), key=_by_number)
         elif path.is_file() or (":" in spec and path.suffix != ".py"):
-            found.append(spec)
+            names.append(spec)
         else:
             raise UsageError("no such file", file=spec, remedy="give Python files or folders")
-    if not found:
+    if not names:
         raise UsageError("no Python files here", file=specs[0], remedy="give files or folders")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _by_number(path: str) -> tuple[int, str]:

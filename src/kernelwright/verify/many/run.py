@@ -291,12 +291,12 @@ def timing_job(judged: Iterable[tuple[Job, Record]]) -> Record:
     """The job that times a row of judged candidates. From then on their kernels belong to the clock
     owner."""
     batches: dict[str, list[Record]] = defaultdict(list)
-    for job, found in judged:
+    for job, line in judged:
         candidate = {
             "id": job.content,
             "source": job.sent,
-            "errors": found["verdict"]["errors"],
-            "kernels": found.pop("kernels", None),
+            "errors": line["verdict"]["errors"],
+            "kernels": line.pop("kernels", None),
         }
         batches[job.reference].append(candidate)
     return {"batches": [{"reference": r, "candidates": each} for r, each in batches.items()]}

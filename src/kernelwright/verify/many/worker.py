@@ -125,12 +125,12 @@ class JudgeWorker:
     def _finding(self, reference: str, candidate: Record) -> Record:
         begin_s = time.time()
         try:
-            found = self.look(self._task(reference), candidate)
+            result = self.look(self._task(reference), candidate)
         except UsageError as error:
-            found = {"usage": str(error)}
+            result = {"usage": str(error)}
         except Exception as error:  # ours, whatever it is; it is recorded and tried again
-            found = {"infra": "".join(traceback.format_exception(error))}
-        return {"id": candidate["id"], **found, "begin_s": begin_s, "end_s": time.time()}
+            result = {"infra": "".join(traceback.format_exception(error))}
+        return {"id": candidate["id"], **result, "begin_s": begin_s, "end_s": time.time()}
 
     def look(self, task: Task, candidate: Record) -> Record:
         if self.recipe.grade != "recycled":
@@ -231,31 +231,31 @@ class ClockWorker(JudgeWorker):
         self._prepare_arrived()
         ids = [candidate["id"] for _, candidate in row]
         wait([self._prepared[name] for name in ids if name in self._prepared])
-        found: list[Record] = []
-        while len(found) < len(row):
-            found += self._times(row[len(found) :])
-            if "infra" in found[-1]:
+        results: list[Record] = []
+        while len(results) < len(row):
+            results += self._times(row[len(results) :])
+            if "infra" in results[-1]:
                 self._renew()  # while others have the GPU
-        return _answer(found)
+        return _answer(results)
 
     def _times(self, row: list[tuple[str, Record]]) -> list[Record]:
         """The times of a row, up to the first failure of ours."""
-        found: list[Record] = []
+        results: list[Record] = []
         with ExitStack() as alone:
             if self.recipe.grade == "recycled":
                 self.judge.recycled.guests.begin()
                 alone.enter_context(gpu_lock(self.judge.rules.device.index or 0))
             for reference, candidate in row:
-                found.append(self._finding(reference, candidate))
-                if "infra" in found[-1]:
+                results.append(self._finding(reference, candidate))
+                if "infra" in results[-1]:
                     break
-        return found
+        return results
 
     def look(self, task: Task, candidate: Record) -> Record:
         """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that
         look strange beside the errors seen before are judged in full."""
-        found = candidate["errors"]  # None where nothing is floating-point
-        errors = found and ErrorFigures(**found)
+        figures = candidate["errors"]  # None where nothing is floating-point
+        errors = figures and ErrorFigures(**figures)
         budget_s = self.recipe.timing_s or clock.BUDGET_S
         if self.recipe.grade != "recycled":
             return {"verdict": self._fresh(task, candidate, errors, budget_s).to_json()}

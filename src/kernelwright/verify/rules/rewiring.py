@@ -195,9 +195,9 @@ def escapes_dispatch(source: CandidateSource) -> Iterator[tuple[int, str]]:
 @refuse("compute in the same way, whoever looks on", "E01 E06 E61")
 def asks_for_observers(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """Whoever knows that no observer runs can compute there what the judge does not see."""
-    for name, found in source.uses.items():
+    for name, uses_of_name in source.uses.items():
         if name.rpartition(".")[2] in OBSERVERS and source.is_imported(name):
-            yield from ((use.line, f"asks {name}") for use in found)
+            yield from ((use.line, f"asks {name}") for use in uses_of_name)
     for node in source.all(ast.Attribute):
         if node.attr in OBSERVERS and not source.dotted(node):
             yield node.lineno, f"asks .{node.attr}"

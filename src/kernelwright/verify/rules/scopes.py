@@ -260,14 +260,14 @@ def read_scopes(tree: ast.Module) -> tuple[list[ast.AST], Names]:
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    found: list[ast.AST] = []
+    children: list[ast.AST] = []
     for name in node._fields:
         value = getattr(node, name, None)
         if isinstance(value, list):
-            found += [part for part in value if isinstance(part, ast.AST)]
+            children += [part for part in value if isinstance(part, ast.AST)]
         elif isinstance(value, ast.AST) and not isinstance(value, SIGNS):
-            found.append(value)
-    return found
+            children.append(value)
+    return children
 
 
 def _evaluated_outside(node: ast.AST) -> set[int]:

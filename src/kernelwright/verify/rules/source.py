@@ -53,10 +53,10 @@ class CandidateSource:
 
     @cached_property
     def _by_kind(self) -> dict[type, list[ast.AST]]:
-        found: dict[type, list[ast.AST]] = {}
+        nodes: dict[type, list[ast.AST]] = {}
         for node in self.nodes:
-            found.setdefault(type(node), []).append(node)
-        return found
+            nodes.setdefault(type(node), []).append(node)
+        return nodes
 
     @overload
     def all(self, kind: type[A], /) -> Iterator[A]: ...
@@ -70,12 +70,12 @@ class CandidateSource:
     @cached_property
     def uses(self) -> dict[str, list[Use]]:
         """By name: every name, attribute chain, constant look-up and what a call returns."""
-        found: dict[str, list[Use]] = {}
+        by_name: dict[str, list[Use]] = {}
         named = self.all(ast.Name, ast.Attribute)
         for node in chain[ast.expr](named, self.all(ast.Call, ast.Subscript)):
             if name := self.dotted(node):
-                found.setdefault(name, []).append(Use(node.lineno, name, node))
-        return found
+                by_name.setdefault(name, []).append(Use(node.lineno, name, node))
+        return by_name
 
     def named(self, names: Set[str]) -> Iterator[Use]:
         """Every place where one of these, or a part of one, is named."""
@@ -102,19 +102,19 @@ class CandidateSource:
     def kernels(self) -> dict[str, Function]:
         """`@triton.jit` functions by name; also those that are handed to `triton.jit(...)`."""
         by_name = {node.name: node for node in self.all(ast.FunctionDef)}
-        found: dict[str, Function] = {}
+        kernels: dict[str, Function] = {}
         for use in (use for name in JIT for use in self.uses.get(name, ())):
             above = self.parent(use.node)
             if isinstance(above, Function):
-                found[above.name] = above
+                kernels[above.name] = above
             elif isinstance(above, ast.Call):
                 outer = self.parent(above)
                 if isinstance(outer, Function):
-                    found[outer.name] = outer
+                    kernels[outer.name] = outer
                 for argument in above.args:
                     if isinstance(argument, ast.Name) and argument.id in by_name:
-                        found[argument.id] = by_name[argument.id]
-        return found
+                        kernels[argument.id] = by_name[argument.id]
+        return kernels
 
     @cached_property
     def uses_jit(self) -> bool:
@@ -147,9 +147,9 @@ class CandidateSource:
         seen: set[str] = set()
         while words:
             seen |= words
-            found = [f for word in words for f in by_name.get(word, []) if id(f) not in reached]
-            reached |= {id(function) for function in found}
-            words = {word for function in found for word in mentions.get(id(function), set())}
+            mentioned = [f for word in words for f in by_name.get(word, []) if id(f) not in reached]
+            reached |= {id(function) for function in mentioned}
+            words = {word for function in mentioned for word in mentions.get(id(function), set())}
             words -= seen  # a word that everybody mentions is looked up once
         return reached
 
@@ -177,8 +177,8 @@ class CandidateSource:
     def host(self, kind: type[A], other: type[B], /) -> Iterator[A | B]: ...
     def host(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
         """Nodes of these kinds that run on the host."""
-        found = (self._by_kind.get(kind, ()) for kind in kinds)
-        return (node for node in chain.from_iterable(found) if self.is_host(node))
+        nodes = (self._by_kind.get(kind, ()) for kind in kinds)
+        return (node for node in chain.from_iterable(nodes) if self.is_host(node))
 
     def is_early(self, node: ast.AST) -> bool:
         """Runs when the module is imported or `ModelNew` is constructed, not when it is called."""

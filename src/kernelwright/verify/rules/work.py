@@ -102,7 +102,7 @@ def _may_be_tensor(base: str) -> bool:
 
 def _layers(source: CandidateSource) -> dict[str, str]:
     """Attributes that hold a computing layer of torch.nn -> the layer's name."""
-    found = {}
+    layers = {}
     for node in source.all(ast.Assign):
         if isinstance(node.value, ast.Call):
             layer = source.dotted(node.value.func)
@@ -111,8 +111,8 @@ def _layers(source: CandidateSource) -> dict[str, str]:
             if _is_layer(layer) and (not is_sequence or any(map(_is_layer, parts))):
                 for target in node.targets:
                     if isinstance(target, ast.Attribute):
-                        found[target.attr] = layer
-    return found
+                        layers[target.attr] = layer
+    return layers
 
 
 def _is_layer(name: str) -> bool:

@@ -206,10 +206,10 @@ class _File:
             self.fail(f"{name} is not defined", f"define {name}()")
 
     def function(self, name: str) -> Callable[..., Any]:
-        found = vars(self.module)[name]
-        if not callable(found):
+        defined = vars(self.module)[name]
+        if not callable(defined):
             self.fail(f"{name} is not a function", f"define {name}()")
-        return found  # type: ignore[no-any-return]
+        return defined  # type: ignore[no-any-return]
 
     def call(self, name: str) -> Any:
         """What a function of the file returns, as a list."""

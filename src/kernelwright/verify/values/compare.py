@@ -117,12 +117,12 @@ def compare_all(
         for structure, (outputs, expected) in zip(structures, answers, strict=True)
     ]
     values = iter(_read([sums for each in queued for sums in each]))
-    found = zip(structures, queued, answers, strict=True)
+    rows = zip(structures, queued, answers, strict=True)
     return [
         Comparison(None, structure)
         if structure
         else _decide(outputs, [next(values) for _ in sums], Precision(precision))
-        for structure, sums, (outputs, _) in found
+        for structure, sums, (outputs, _) in rows
     ]
 
 
@@ -167,8 +167,8 @@ def _decide(
         stray = _stray_mismatch(sizes, output, where)
         if stray:
             return Comparison(errors, stray)
-        found, wrong = _judge_values(sizes, output, precision)
-        errors = worse(errors, found)
+        figures, wrong = _judge_values(sizes, output, precision)
+        errors = worse(errors, figures)
         if wrong:
             mismatch = mismatch or Mismatch(Code.WRONG_VALUES, f"{where}: {wrong}")
     return Comparison(errors, mismatch)
@@ -419,16 +419,16 @@ def scales(oracle: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
 
 def effective_count(output: torch.Tensor) -> float:
     """How many elements carry the energy: (sum y^2)^2 / sum y^4, from 1 to their number."""
-    found = torch.zeros(3, dtype=torch.float64, device=output.device)
+    sums = torch.zeros(3, dtype=torch.float64, device=output.device)
     for (y,) in _chunks(output):
-        found += torch.stack(_energy(y, y))
-    squares, fourths, _ = found.tolist()
+        sums += torch.stack(_energy(y, y))
+    squares, fourths, _ = sums.tolist()
     return _effective(squares, fourths, float(max(output.numel(), 1)))
 
 
 def _effective(squares: float, fourths: float, count: float) -> float:
-    found = squares * squares / fourths if fourths else math.inf
-    return found if math.isfinite(found) else count
+    effective = squares * squares / fourths if fourths else math.inf
+    return effective if math.isfinite(effective) else count
 
 
 def _figures(sizes: _Sizes, dtype: torch.dtype) -> ErrorFigures:
