@@ -49,7 +49,7 @@ def _drawn(operator: Operator, dtype: str, rng: random.Random) -> Program | None
         drawing = _Drawing(operator, dtype, rng)
         try:
             program = drawing.program()
-            sizes = [made.numel for made in drawing.builder.types.values()]
+            sizes = [result_type.numel for result_type in drawing.builder.types.values()]
             fits = 1 << MIN_LOG2 <= max(sizes) <= 1 << MAX_LOG2
             if fits and family(program) is not None:
                 return program

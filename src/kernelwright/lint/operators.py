@@ -163,9 +163,9 @@ def _passed_on(program: Program, call: Call, uses: Uses) -> str | None:
     first = next(call.refs(), None)
     if first is None or call.op == "to_dtype" or uses.init(call.outputs[0]) is not None:
         return None
-    given, made = program.type_of(first), call.types[0]
-    alike = (given.shape, given.dtype) == (made.shape, made.dtype)
-    return first if alike and made.dtype.startswith(("float", "bfloat")) else None
+    given, result_type = program.type_of(first), call.types[0]
+    alike = (given.shape, given.dtype) == (result_type.shape, result_type.dtype)
+    return first if alike and result_type.dtype.startswith(("float", "bfloat")) else None
 
 
 def _bypass(call: Call, source: str) -> Replace:

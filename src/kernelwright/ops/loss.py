@@ -112,9 +112,9 @@ def _num_classes(b: Bound) -> int:
 def _binary(b: Bound) -> TensorType:
     x, target = b["input"], b["target"]
     require(x.shape == target.shape, f"input {x.shape} and target {target.shape} differ")
-    made = _promoted(b, "input", "target", "weight", *("pos_weight",) * ("pos_weight" in b))
-    require(made.shape == x.shape, f"weights widen {x.shape} to {made.shape}")
-    return made
+    result_type = _promoted(b, "input", "target", "weight", *("pos_weight",) * ("pos_weight" in b))
+    require(result_type.shape == x.shape, f"weights widen {x.shape} to {result_type.shape}")
+    return result_type
 
 
 def _probability(b: Bound) -> TensorType:
@@ -140,9 +140,9 @@ def _cosine_embedding(b: Bound) -> TensorType:
         one.rank == two.rank == target.rank + 1,
         f"ranks {one.rank} and {two.rank} for a target of rank {target.rank}",
     )
-    made = _distances(_promoted(b, "input1", "input2"))
-    shape = broadcast(made.shape, target.shape)
-    return TensorType(shape, promote(made, target))
+    result_type = _distances(_promoted(b, "input1", "input2"))
+    shape = broadcast(result_type.shape, target.shape)
+    return TensorType(shape, promote(result_type, target))
 
 
 def _distances(made: TensorType, keepdim: bool = False) -> TensorType:
@@ -150,9 +150,9 @@ def _distances(made: TensorType, keepdim: bool = False) -> TensorType:
 
 
 def _cosine_similarity(b: Bound) -> TensorType:
-    made = _promoted(b, "x1", "x2")
-    dim = dim_index(b["dim"], made.rank)
-    return TensorType(reduced(made.shape, dim, False), made.dtype)
+    result_type = _promoted(b, "x1", "x2")
+    dim = dim_index(b["dim"], result_type.rank)
+    return TensorType(reduced(result_type.shape, dim, False), result_type.dtype)
 
 
 # Records
@@ -167,10 +167,10 @@ def _named_reduction(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reduction(unreduced: Rule) -> Callable[[Bound], tuple[TensorType, ...]]:
     def types(b: Bound) -> tuple[TensorType, ...]:
-        made, how = unreduced(b), b["reduction"]
+        result_type, how = unreduced(b), b["reduction"]
         allowed = (*_CODES, "batchmean") if "log_target" in b else _CODES
         require(how in allowed, f"reduction {how!r} is none of {', '.join(allowed)}")
-        return (made if how == "none" else TensorType((), made.dtype),)
+        return (result_type if how == "none" else TensorType((), result_type.dtype),)
 
     return types
 

@@ -74,8 +74,8 @@ def _trailing_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _rms_norm_types(b: Bound) -> tuple[TensorType, ...]:
-    (made,) = _trailing_types(b)
-    return (laid_out(b["input"], made.shape),)
+    (result_type,) = _trailing_types(b)
+    return (laid_out(b["input"], result_type.shape),)
 
 
 def _group_norm_types(b: Bound) -> tuple[TensorType, ...]:

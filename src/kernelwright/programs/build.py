@@ -89,7 +89,7 @@ def typed_call(
     bound = {name: map_refs(value, typed) for name, value in checked}
     defaults = {p.name: p.default for p in operator.params}
     types = operator.types(defaults | bound)
-    if foreign := {made.dtype for made in (*operands, *types)} - DTYPE_BYTES.keys():
+    if foreign := {result_type.dtype for result_type in (*operands, *types)} - DTYPE_BYTES.keys():
         raise ValueError(f"{operator.call} does not compute with {sorted(foreign)[0]}")
     return checked, types
 

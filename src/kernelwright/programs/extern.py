@@ -154,7 +154,7 @@ def flops(op: str, values: Mapping[str, Any]) -> int:
     """
     if op not in RECURRENT:
         return 0
-    num_weights: int = sum(made.numel for made in values["params"] if made.rank == 2)
+    num_weights: int = sum(weight.numel for weight in values["params"] if weight.rank == 2)
     num_rows: int = math.prod(values["input"].shape[:-1])
     return 2 * num_rows * num_weights
 

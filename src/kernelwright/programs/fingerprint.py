@@ -72,8 +72,12 @@ class _ColouredGraph:
         self.values = {}
         for value in program.inputs:
             if value.name in self.uses:
-                made = value.type
-                text = f"{made.shape} {made.dtype} {made.layout}" if self.sizes else ""
+                result_type = value.type
+                text = (
+                    f"{result_type.shape} {result_type.dtype} {result_type.layout}"
+                    if self.sizes
+                    else ""
+                )
                 self.values[value.name] = _hash([b"input", text.encode()])
 
     @property

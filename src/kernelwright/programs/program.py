@@ -110,8 +110,8 @@ class Program:
             for name in call.refs():
                 if name not in types:
                     raise ValueError(f"{call.op} reads {name!r} before it is made")
-            for name, made in zip(call.outputs, call.types, strict=True):
-                _declare(types, name, made)
+            for name, result_type in zip(call.outputs, call.types, strict=True):
+                _declare(types, name, result_type)
         for name in self.outputs:
             if name not in types:
                 raise ValueError(f"output {name!r} is never made")

@@ -35,8 +35,8 @@ def program_record(program: Program) -> Record:
                 "op": call.op,
                 "args": {name: _argument(value) for name, value in call.args},
                 "outputs": [
-                    {"name": name, **_type(made)}
-                    for name, made in zip(call.outputs, call.types, strict=True)
+                    {"name": name, **_type(result_type)}
+                    for name, result_type in zip(call.outputs, call.types, strict=True)
                 ],
             }
             for call in program.calls

@@ -40,18 +40,18 @@ def make_input(
 
 
 def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor:
-    init, made = value.init, value.type
+    init, input_type = value.init, value.type
     options: dict[str, Any] = {
-        "dtype": torch_dtype(drawn_as(made.dtype)), "device": generator.device,
+        "dtype": torch_dtype(drawn_as(input_type.dtype)), "device": generator.device,
     }  # fmt: skip
-    shape = made.shape
+    shape = input_type.shape
     match init.kind:
         case "randn":
             drawn = torch.randn(shape, generator=generator, **options)
             if init == Init("randn") and drawn.is_floating_point():
                 # in the input's own type: its range decides what is extreme
                 return _laid_out(
-                    changed(family, drawn.to(torch_dtype(made.dtype)), generator), value
+                    changed(family, drawn.to(torch_dtype(input_type.dtype)), generator), value
                 )
             drawn = drawn.mul_(init.high).add_(init.low)
         case "rand":
@@ -64,7 +64,7 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
             drawn = torch.randint(0, 2, shape, generator=generator, **options).mul_(2).sub_(1)
         case _:
             drawn = torch.full(shape, float(init.kind == "ones"), **options)
-    drawn = drawn.to(torch_dtype(made.dtype))
+    drawn = drawn.to(torch_dtype(input_type.dtype))
     if family in BEYOND_DOMAINS and drawn.is_floating_point() and init.kind in ("randn", "rand"):
         drawn = changed(family, drawn, generator)
     return _laid_out(drawn, value)

@@ -49,7 +49,7 @@ def to_text(program: Program, *, says_types: bool = False) -> str:
 
 def types_text(call: Call) -> str:
     """Shape and type of each value that the call makes, those of like values once."""
-    texts = [f"{made.shape} {made.dtype}" for made in call.types]
+    texts = [f"{result_type.shape} {result_type.dtype}" for result_type in call.types]
     return ", ".join(dict.fromkeys(texts))
 
 
@@ -105,9 +105,9 @@ def attribute_text(name: str, value: Any, rank: int) -> str:
 
 def draw(value: Input) -> str:
     """The expression that draws an input, as `get_inputs` spells it."""
-    made, init = value.type, value.init
-    dtype = drawn_as(made.dtype)
-    end = f"{made.shape}, dtype=torch.{dtype})"
+    input_type, init = value.type, value.init
+    dtype = drawn_as(input_type.dtype)
+    end = f"{input_type.shape}, dtype=torch.{dtype})"
     low, high = float(init.low), float(init.high)
     match init.kind:
         case "randn":
@@ -121,11 +121,11 @@ def draw(value: Input) -> str:
             text = f"2 * torch.randint(0, 2, {end} - 1"
         case _:
             text = f"torch.{init.kind}({end}"
-    if dtype != made.dtype:
-        text = f"({text}).to(torch.{made.dtype})"
-    if made.layout is Layout.CHANNELS_LAST:
+    if dtype != input_type.dtype:
+        text = f"({text}).to(torch.{input_type.dtype})"
+    if input_type.layout is Layout.CHANNELS_LAST:
         is_call = text.startswith("torch.") and text.endswith(")")
-        order = memory_format(made.layout.value, made.rank)
+        order = memory_format(input_type.layout.value, input_type.rank)
         text = f"{text if is_call else f'({text})'}.contiguous(memory_format={order})"
     return text
 

@@ -97,9 +97,9 @@ def _takes_a_number(program: Program, call: Call) -> bool:
     operand = dict(call.args).get("input")
     if call.op not in TAKE_A_NUMBER or not isinstance(operand, Ref):
         return False
-    read, (made,) = program.type_of(operand.name), call.types
-    is_same = made.shape == read.shape and made.layout == read.layout
-    return is_same and is_float(read.dtype) and made.dtype in (read.dtype, "bool")
+    read, (result_type,) = program.type_of(operand.name), call.types
+    is_same = result_type.shape == read.shape and result_type.layout == read.layout
+    return is_same and is_float(read.dtype) and result_type.dtype in (read.dtype, "bool")
 
 
 def _renumbered(call: Call, rng: random.Random) -> Call:

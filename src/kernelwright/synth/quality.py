@@ -150,8 +150,8 @@ def refusal_by_ranges(program: Program) -> Refusal | None:
             if refused := _by_operand(call, known, used) or _by_operands(call, known):
                 return refused
             known.update(zip(call.outputs, spreads, strict=True))
-            for name, made, v in zip(call.outputs, call.types, spreads, strict=True):
-                if refused := _by_spread(call, made, v, name in returned):
+            for name, result_type, v in zip(call.outputs, call.types, spreads, strict=True):
+                if refused := _by_spread(call, result_type, v, name in returned):
                     return refused
     except OutOfDomain as error:
         return Refusal(Reason.DOMAIN, str(error))
@@ -263,9 +263,9 @@ def _failures() -> Iterator[list[Refusal]]:
 
 
 def _dtypes(program: Program) -> set[str]:
-    made = [value.type for value in program.inputs]
-    made += [each for call in program.calls for each in call.types]
-    return {each.dtype for each in made} | {"float32"}
+    result_type = [value.type for value in program.inputs]
+    result_type += [each for call in program.calls for each in call.types]
+    return {each.dtype for each in result_type} | {"float32"}
 
 
 def _by_output(

@@ -181,7 +181,7 @@ def within(program: Program, bounds: ProgramBounds) -> bool:
 
 def num_bytes(program: Program) -> int:
     """The bytes of every input and every result, read or not."""
-    results = (made.num_bytes for call in program.calls for made in call.types)
+    results = (result_type.num_bytes for call in program.calls for result_type in call.types)
     return sum(value.type.num_bytes for value in program.inputs) + sum(results)
 
 

@@ -214,9 +214,9 @@ def _with_types(own: Program, candidate: Candidate) -> Candidate:
     """With a comment above the first kernel: shapes and types of what the part is given and makes.
     Its arguments follow from them, and a model would have to look for them all over the program."""
     given = ", ".join(f"{value.name} {_said(value.type)}" for value in own.inputs)
-    made = ", ".join(f"{name} {_said(own.type_of(name))}" for name in own.outputs)
+    results = ", ".join(f"{name} {_said(own.type_of(name))}" for name in own.outputs)
     helpers, kernel, rest = candidate.source.partition(f"# Plan of {candidate.plan[0].kernel}\n")
-    return replace(candidate, source=f"{helpers}# {given} -> {made}\n{kernel}{rest}")
+    return replace(candidate, source=f"{helpers}# {given} -> {results}\n{kernel}{rest}")
 
 
 def _said(made: TensorType) -> str:

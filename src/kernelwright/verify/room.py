@@ -40,9 +40,9 @@ def needed_bytes(program: Program) -> int:
 
 def parts_bytes(program: Program) -> int:
     """Device memory for everything that two runs make and read."""
-    made = [value.type for value in program.inputs]
-    made += [each for call in program.calls for each in call.types]
-    return int(PARTS_FACTOR * sum(each.num_bytes for each in made))
+    types = [value.type for value in program.inputs]
+    types += [each for call in program.calls for each in call.types]
+    return int(PARTS_FACTOR * sum(each.num_bytes for each in types))
 
 
 def is_about_memory(error: UsageError) -> bool:

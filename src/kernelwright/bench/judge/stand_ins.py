@@ -62,8 +62,8 @@ def rounded_each(
     """Right: each call exact, then rounded to its type; float32 an ulp off."""
 
     def rounded(call: Call, results: Tensors) -> Tensors:
-        made = [torch_dtype(each.dtype) for each in call.types]
-        return tuple(_rounded(v, d, seed) for v, d in zip(results, made, strict=True))
+        dtypes = [torch_dtype(each.dtype) for each in call.types]
+        return tuple(_rounded(v, d, seed) for v, d in zip(results, dtypes, strict=True))
 
     return _narrowed(program, run(program, inputs, torch.float64, rounded))
 
@@ -253,7 +253,12 @@ def _of_program(cases: Cases, number: int) -> Iterator[Record]:
     }  # fmt: skip
     calls = [i for i, c in enumerate(program.calls) if c.outputs[0] not in ignored]
     call = random.Random(number).choice(calls)
-    floats = {made.dtype for c in program.calls for made in c.types if is_float(made.dtype)}
+    floats = {
+        result_type.dtype
+        for c in program.calls
+        for result_type in c.types
+        if is_float(result_type.dtype)
+    }
     left_out = {
         "in bfloat16": floats != {"float32"},
         "one value": all(is_float(program.type_of(name).dtype) for name in program.outputs),

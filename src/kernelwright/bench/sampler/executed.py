@@ -69,9 +69,11 @@ def _execute(program: Program, device: str, found: Executed) -> None:
             results = evaluate_call(call, env)
             found.calls += 1
             found.by_operator[call.op] += 1
-            made = tuple(map(type_of, results))
-            if [(t.shape, t.dtype) for t in made] != [(t.shape, t.dtype) for t in call.types]:
-                found.wrong.append(f"{call.op}: {made} where {call.types} was said")
+            result_types = tuple(map(type_of, results))
+            if [(t.shape, t.dtype) for t in result_types] != [
+                (t.shape, t.dtype) for t in call.types
+            ]:
+                found.wrong.append(f"{call.op}: {result_types} where {call.types} was said")
             is_finite &= all(bool(r.isfinite().all()) for r in results if r.is_floating_point())
             _check_flops(program, call, found)
             env.update(zip(call.outputs, results, strict=True))

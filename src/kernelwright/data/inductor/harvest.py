@@ -134,9 +134,11 @@ def _function(program: Program) -> Any:
 
 def _unfilled(value: Any) -> torch.Tensor:
     """A tensor of the input's type. Nobody reads it, so its memory is never there."""
-    made = value.type
-    layout = memory_format(made.layout.value, len(made.shape))
-    return torch.empty(made.shape, dtype=getattr(torch, made.dtype), memory_format=layout)
+    input_type = value.type
+    layout = memory_format(input_type.layout.value, len(input_type.shape))
+    return torch.empty(
+        input_type.shape, dtype=getattr(torch, input_type.dtype), memory_format=layout
+    )
 
 
 def _input_of(placeholder: str, program: Program) -> str | None:

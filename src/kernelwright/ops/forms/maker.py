@@ -233,4 +233,4 @@ class _NamedCall:
         return Arrangement(tuple(shapes), self.rule(shapes, attributes), attributes)
 
     def rule(self, shapes: Sequence[Shape], attributes: Attributes) -> tuple[Shape, ...]:
-        return tuple(made.shape for made in self.results(shapes, attributes))
+        return tuple(result_type.shape for result_type in self.results(shapes, attributes))

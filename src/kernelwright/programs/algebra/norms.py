@@ -57,10 +57,10 @@ def mean_of_norm(site: Site) -> tuple[Ref, ...] | None:
         return None
     if not long <= total.axes or 0 in total.axes:
         return None
-    made = _mean_by_channel(site, norm)
+    normed = _mean_by_channel(site, norm)
     if 1 in total.axes:
-        made = site.emit("mean", input=made, dim=(1,), keepdim=True)
-    return (site.reshaped(made, site.call.types[0].shape),)
+        normed = site.emit("mean", input=normed, dim=(1,), keepdim=True)
+    return (site.reshaped(normed, site.call.types[0].shape),)
 
 
 def _mean_by_channel(site: Site, norm: Call) -> Ref:

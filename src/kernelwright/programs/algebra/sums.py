@@ -117,12 +117,12 @@ def sum_of_outer_product(site: Site) -> tuple[Ref, ...] | None:
     columns = site.emit("squeeze", input=second, dim=(rank - 3,))
     if axis == rank - 1:
         columns = site.emit("transpose", input=columns, dim0=-2, dim1=-1)
-    made = site.emit("matmul", input=rows, other=columns)
+    summed = site.emit("matmul", input=rows, other=columns)
     if total.op == "mean":
-        made = site.emit("div", input=made, other=product.types[0].shape[axis])
+        summed = site.emit("div", input=summed, other=product.types[0].shape[axis])
     if site.call.types[0].rank == rank:
-        made = site.emit("unsqueeze", input=made, dim=axis)
-    return (made,)
+        summed = site.emit("unsqueeze", input=summed, dim=axis)
+    return (summed,)
 
 
 def _is_outer(site: Site, first: object, second: object, product: Call, axis: int) -> bool:

@@ -67,7 +67,7 @@ class Uses:
 
         The smallest bound of indices counts.
         """
-        made = self.program.type_of(name)
+        result_type = self.program.type_of(name)
         inits: list[Init] = []
         for call, parameter in self.of(name):
             if call.is_extern or parameter not in call.operator.domains:
@@ -78,7 +78,7 @@ class Uses:
             if domain is Domain.INDEX and call.operator.index_bound is not None:
                 bound = call.operator.index_bound(types)
             if domain is not Domain.ANY:
-                inits.append(init_for_domain(domain, made, bound))
+                inits.append(init_for_domain(domain, result_type, bound))
         draws = [init for init in inits if init.kind == "randint"]
         if draws:
             return min(draws, key=lambda init: init.high)

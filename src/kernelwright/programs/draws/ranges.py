@@ -43,14 +43,14 @@ def call_spreads(program: Program) -> Iterator[tuple[Call, tuple[Spread, ...]]]:
     known = {value.name: drawn(value.init) for value in program.inputs}
     for call in program.calls:
         if call.is_extern:
-            made: tuple[Spread, ...] = (ANYTHING,) * len(call.outputs)
+            spreads: tuple[Spread, ...] = (ANYTHING,) * len(call.outputs)
         else:
             bound = program.bound(call)
             given = _given(call, known)
             _check_domains(program, call, bound, given)
-            made = result_spreads(call.operator, bound, given, call.types)
-        known.update(zip(call.outputs, made, strict=True))
-        yield call, made
+            spreads = result_spreads(call.operator, bound, given, call.types)
+        known.update(zip(call.outputs, spreads, strict=True))
+        yield call, spreads
 
 
 def _given(call: Call, known: Mapping[str, Spread]) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _splits_of(call: Call, x: Shape) -> Iterator[tuple[int, Shape]]:
             yield size, (groups, size // groups)
     elif call.op in ("chunk", "split") and len(call.outputs) > 1:
         dim = call.arg("dim")
-        if len({made.shape for made in call.types}) == 1:
+        if len({result_type.shape for result_type in call.types}) == 1:
             yield x[dim], (len(call.outputs), call.types[0].shape[dim])
     elif call.op in ("slice", "slice_scatter"):
         size, bounds = x[call.arg("dim")], (call.arg("start") or 0, call.arg("end") or 0)

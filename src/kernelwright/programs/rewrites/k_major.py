@@ -36,9 +36,9 @@ def k_major(program: Program) -> Program:
         if call.op not in _FACTORS or call.types[0].dtype != "float32":
             return None
         for (parameter, dim), name in zip(_FACTORS[call.op], _factors(call), strict=True):
-            made = program.type_of(name)
-            is_reused = program.flops_of(call) >= MIN_REUSE * made.num_bytes
-            if made.rank >= 2 and is_reused and _innermost(program, name) != dim:
+            result_type = program.type_of(name)
+            is_reused = program.flops_of(call) >= MIN_REUSE * result_type.num_bytes
+            if result_type.rank >= 2 and is_reused and _innermost(program, name) != dim:
                 if (name, dim) not in copies:
                     copies[name, dim] = _copied(builder, values[parameter], dim)
                 values[parameter] = copies[name, dim]

@@ -124,7 +124,9 @@ def in_float32(program: Program) -> Program:
         replace(
             call,
             args=tuple((name, widened(value)) for name, value in call.args),
-            types=tuple(replace(made, dtype=widened(made.dtype)) for made in call.types),
+            types=tuple(
+                replace(result_type, dtype=widened(result_type.dtype)) for result_type in call.types
+            ),
         )
         for call in program.calls
     )

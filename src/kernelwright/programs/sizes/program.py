@@ -97,7 +97,7 @@ def _outline(program: Program) -> tuple[Any, ...]:
             [name for name, _ in call.args],
             list(call.refs()),
             call.outputs,
-            [(made.dtype, made.rank) for made in call.types],
+            [(result_type.dtype, result_type.rank) for result_type in call.types],
         )
         for call in program.calls
     ]

@@ -60,7 +60,7 @@ def _call(program: Program, call: Call) -> Record:
         "extern": known is None,
         "inputs": list(call.refs()),
         "outputs": list(call.outputs),
-        "shapes": [list(made.shape) for made in call.types],
+        "shapes": [list(result_type.shape) for result_type in call.types],
         "flops": program.flops_of(call),
         "bytes": eager_bytes(program, [call]),
     }

@@ -59,9 +59,9 @@ def positions_apart(program: Program) -> Program:
         if ref.name not in makers:
             return ref
         call = makers[ref.name]
-        made = Ref(f"{ref.name}p{len(calls)}")
-        calls.append(Call(call.op, map_refs(call.args, copied), (made.name,), call.types))
-        return made
+        result_type = Ref(f"{ref.name}p{len(calls)}")
+        calls.append(Call(call.op, map_refs(call.args, copied), (result_type.name,), call.types))
+        return result_type
 
     def own(ref: Ref) -> Ref:
         if ref.name in used:
@@ -87,11 +87,11 @@ def operand(graph: NodeGraph, call: Call, parameter: str = "input") -> NodeValue
 
 def _constant(graph: NodeGraph, call: Call) -> None:
     """A number in place of each element: no axis, until the value meets others."""
-    [name], [made] = call.outputs, call.types
+    [name], [result_type] = call.outputs, call.types
     like = next(call.refs(), None)
-    dims = graph.values[like].dims if like else tuple(map(graph.axes.new, made.shape))
-    graph.map(name, call.op, filled(call), [], made.dtype)
-    graph.values[name] = NodeValue(name, dims, made)
+    dims = graph.values[like].dims if like else tuple(map(graph.axes.new, result_type.shape))
+    graph.map(name, call.op, filled(call), [], result_type.dtype)
+    graph.values[name] = NodeValue(name, dims, result_type)
 
 
 def pointwise(graph: NodeGraph, call: Call) -> None:
@@ -107,7 +107,7 @@ def pointwise(graph: NodeGraph, call: Call) -> None:
         widen = makes_float and not value.is_float and param.name not in _SELECTORS
         texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
     dims = graph.axes.broadcast([value.dims for value in values])
-    [name], [made] = call.outputs, call.types
+    [name], [result_type] = call.outputs, call.types
     text = expression(call, texts, graph.rounded)
-    graph.map(name, call.op, text, [value.node for value in values], made.dtype)
-    graph.values[name] = NodeValue(name, dims, made)
+    graph.map(name, call.op, text, [value.node for value in values], result_type.dtype)
+    graph.values[name] = NodeValue(name, dims, result_type)

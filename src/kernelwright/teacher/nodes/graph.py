@@ -136,10 +136,10 @@ class NodeGraph:
         """
         if any(self._is_reduced(self.values[name].node) for name in call.refs()):
             raise NotWritable(f"{call.op} of what a reduction has made")
-        for name, made in zip(call.outputs, call.types, strict=True):
-            dims = tuple(self.axes.new(size) for size in made.shape)
-            self.nodes[name] = Node(name, "", "", (), made.dtype)
-            self.values[name] = NodeValue(name, dims, made)
+        for name, result_type in zip(call.outputs, call.types, strict=True):
+            dims = tuple(self.axes.new(size) for size in result_type.shape)
+            self.nodes[name] = Node(name, "", "", (), result_type.dtype)
+            self.values[name] = NodeValue(name, dims, result_type)
             self.pulled.append(name)
 
     def _is_reduced(self, name: str) -> bool:
@@ -222,4 +222,4 @@ def is_huge(stage: KernelStage) -> bool:
     """Whether offsets need 64 bits at the program's own shapes."""
     types = [tensor.type for tensor in (*stage.inputs, *stage.outputs)]
     types += [given.type for tensor in stage.inputs for given in tensor.reads]
-    return any(made.numel > MAX_INT32 for made in types)
+    return any(result_type.numel > MAX_INT32 for result_type in types)

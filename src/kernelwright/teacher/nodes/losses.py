@@ -24,12 +24,12 @@ def _finish(
     graph: NodeGraph, call: Call, loss: str, dims: Dims, weight: str = "", how: str = ""
 ) -> None:
     """The call's result from the loss of each element: none, sum, mean, weighted mean."""
-    [name], [made] = call.outputs, call.types
+    [name], [result_type] = call.outputs, call.types
     axes = tuple(axis for dim in dims for axis in dim)
     how = how or call.arg("reduction")
     if how == "none" or not axes:
-        graph.map(name, call.op, loss, [loss], made.dtype)
-        graph.values[name] = NodeValue(name, dims if how == "none" else (), made)
+        graph.map(name, call.op, loss, [loss], result_type.dtype)
+        graph.values[name] = NodeValue(name, dims if how == "none" else (), result_type)
         return
     total = _reduce(graph, call, "total", loss, axes)
     text, args = total, [total]
@@ -38,8 +38,8 @@ def _finish(
         text, args = f"{total} / {shares}", [total, shares]
     elif how == "mean":
         text = f"{total} / {COUNT}"
-    graph.map(name, call.op, text, args, made.dtype)
-    graph.values[name] = NodeValue(name, (), made)
+    graph.map(name, call.op, text, args, result_type.dtype)
+    graph.values[name] = NodeValue(name, (), result_type)
 
 
 def _operands(graph: NodeGraph, call: Call, *names: str) -> tuple[dict[str, str], Dims]:
@@ -119,9 +119,9 @@ def _batch_mean(graph: NodeGraph, call: Call, loss: str, dims: Dims) -> None:
     rest = tuple(axis for dim in dims[1:] for axis in dim)
     each = _reduce(graph, call, "each", loss, rest) if rest else loss
     total = _reduce(graph, call, "total", each, rows)
-    [name], [made] = call.outputs, call.types
-    graph.map(name, call.op, f"{total} / {count(rows)}", [total], made.dtype)
-    graph.values[name] = NodeValue(name, (), made)
+    [name], [result_type] = call.outputs, call.types
+    graph.map(name, call.op, f"{total} / {count(rows)}", [total], result_type.dtype)
+    graph.values[name] = NodeValue(name, (), result_type)
 
 
 # Classes

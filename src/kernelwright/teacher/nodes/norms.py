@@ -43,9 +43,9 @@ def _scaled(
         text, args = f"{text} * {given['weight']}", [*args, given["weight"]]
     if "bias" in given:
         text, args = f"{text} + {given['bias']}", [*args, given["bias"]]
-    name, made = call.outputs[0], call.types[0]
-    graph.map(name, call.op, text, args, made.dtype)
-    graph.values[name] = NodeValue(name, value.dims, made)
+    name, result_type = call.outputs[0], call.types[0]
+    graph.map(name, call.op, text, args, result_type.dtype)
+    graph.values[name] = NodeValue(name, value.dims, result_type)
 
 
 def _inverse(graph: NodeGraph, call: Call, variance: str, args: Sequence[str]) -> str:
@@ -142,7 +142,7 @@ def _batch_norm_train(graph: NodeGraph, call: Call) -> None:
     )
     momentum = call.arg("momentum")
     moved = "{0} + {m} * ({1} - {0})"
-    for output, made, old, new in zip(
+    for output, result_type, old, new in zip(
         call.outputs[1:], call.types[1:],
         ("", "", given["running_mean"], given["running_var"]),
         (mean, inverse, mean, unbiased), strict=True,
@@ -150,8 +150,8 @@ def _batch_norm_train(graph: NodeGraph, call: Call) -> None:
         node = new
         if old:
             text = moved.format(old, new, m=literal(momentum))
-            node = graph.map(output, call.op, text, [old, new], made.dtype)
-        graph.values[output] = NodeValue(node, (value.dims[1],), made)
+            node = graph.map(output, call.op, text, [old, new], result_type.dtype)
+        graph.values[output] = NodeValue(node, (value.dims[1],), result_type)
 
 
 NORMS: dict[str, Rule] = {

@@ -67,15 +67,15 @@ def _plain(kind: str) -> Rule:
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
-        name, made = call.outputs[0], call.types[0]
-        node, dtype = value.node, made.dtype
+        name, result_type = call.outputs[0], call.types[0]
+        node, dtype = value.node, result_type.dtype
         if is_float(dtype):
             node = widened(graph, value, call.op)
         elif value.type.dtype != dtype:
             text = f"{node}.to({triton_dtype(dtype)})"
             node = graph.map(f"{name}_wide", call.op, text, [node], dtype)
         graph.reduce(name, call.op, kind, node, axes, dtype)
-        graph.values[name] = NodeValue(name, dims, made)
+        graph.values[name] = NodeValue(name, dims, result_type)
 
     return rule
 
@@ -95,9 +95,9 @@ def _position(
 ) -> None:
     if not value.is_float:
         raise NotWritable("the position of an integer")
-    name, made = call.outputs[-1], call.types[-1]
-    graph.reduce(name, call.op, kind, value.node, axes, made.dtype)
-    graph.values[name] = NodeValue(name, dims, made)
+    name, result_type = call.outputs[-1], call.types[-1]
+    graph.reduce(name, call.op, kind, value.node, axes, result_type.dtype)
+    graph.values[name] = NodeValue(name, dims, result_type)
 
 
 def _with_position(kind: str) -> Rule:
@@ -105,9 +105,9 @@ def _with_position(kind: str) -> Rule:
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
-        name, made = call.outputs[0], call.types[0]
-        graph.reduce(name, call.op, kind, value.node, axes, made.dtype)
-        graph.values[name] = NodeValue(name, dims, made)
+        name, result_type = call.outputs[0], call.types[0]
+        graph.reduce(name, call.op, kind, value.node, axes, result_type.dtype)
+        graph.values[name] = NodeValue(name, dims, result_type)
         _position(graph, call, f"arg{kind}", value, axes, dims)
 
     return rule
@@ -118,12 +118,12 @@ def _truth(kind: str) -> Rule:
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
-        [name], [made] = call.outputs, call.types
+        [name], [result_type] = call.outputs, call.types
         text = f"({value.node} != 0).to(tl.int32)"
         truth = graph.map(f"{name}_true", call.op, text, [value.node], "int32")
         reduced = graph.reduce(f"{name}_{kind}", call.op, kind, truth, axes, "int32")
-        graph.map(name, call.op, f"{reduced} != 0", [reduced], made.dtype)
-        graph.values[name] = NodeValue(name, dims, made)
+        graph.map(name, call.op, f"{reduced} != 0", [reduced], result_type.dtype)
+        graph.values[name] = NodeValue(name, dims, result_type)
 
     return rule
 
@@ -131,14 +131,16 @@ def _truth(kind: str) -> Rule:
 def _moment(template: str) -> Rule:
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
-        [name], [made] = call.outputs, call.types
+        [name], [result_type] = call.outputs, call.types
         _, _, squares = moments(graph, call.op, name, value.node, axes)
         correction = call.arg("correction")
         correction = 1 if correction is None else int(correction)
         number = count(axes)
         divisor = f"({number} - {correction})" if correction else number
-        graph.map(name, call.op, template.format(f"{squares} / {divisor}"), [squares], made.dtype)
-        graph.values[name] = NodeValue(name, dims, made)
+        graph.map(
+            name, call.op, template.format(f"{squares} / {divisor}"), [squares], result_type.dtype
+        )
+        graph.values[name] = NodeValue(name, dims, result_type)
 
     return rule
 
@@ -147,13 +149,13 @@ def _pooled(kind: str) -> Rule:
     """An adaptive pool to one element: a reduction over all that it slides along."""
 
     def rule(graph: NodeGraph, call: Call) -> None:
-        value, [name], [made] = operand(graph, call), call.outputs, call.types
+        value, [name], [result_type] = operand(graph, call), call.outputs, call.types
         _, spatial = POOLS[call.op]
-        dims = range(made.rank - spatial, made.rank)
-        if any(made.shape[dim] != 1 for dim in dims):
+        dims = range(result_type.rank - spatial, result_type.rank)
+        if any(result_type.shape[dim] != 1 for dim in dims):
             raise NotWritable("a window that moves")
-        graph.reduce(name, call.op, kind, value.node, over(value, dims), made.dtype)
-        graph.values[name] = NodeValue(name, without(value, dims, keepdim=True), made)
+        graph.reduce(name, call.op, kind, value.node, over(value, dims), result_type.dtype)
+        graph.values[name] = NodeValue(name, without(value, dims, keepdim=True), result_type)
 
     return rule
 
@@ -170,7 +172,7 @@ _NORMS = {
 
 def _norm(graph: NodeGraph, call: Call) -> None:
     value, axes, dims = _reduced(graph, call)
-    [name], [made] = call.outputs, call.types
+    [name], [result_type] = call.outputs, call.types
     order = call.arg("ord")
     power = literal(order)
     general = (
@@ -181,31 +183,31 @@ def _norm(graph: NodeGraph, call: Call) -> None:
     inner, kind, outer = _NORMS.get(order, general)
     part = graph.map(f"{name}_part", call.op, inner.format(value.node), [value.node], "float32")
     whole = graph.reduce(f"{name}_{kind}", call.op, kind, part, axes)
-    graph.map(name, call.op, outer.format(whole), [whole], made.dtype)
-    graph.values[name] = NodeValue(name, dims, made)
+    graph.map(name, call.op, outer.format(whole), [whole], result_type.dtype)
+    graph.values[name] = NodeValue(name, dims, result_type)
 
 
 def _logsumexp(graph: NodeGraph, call: Call) -> None:
     value, axes, dims = _reduced(graph, call)
-    [name], [made] = call.outputs, call.types
+    [name], [result_type] = call.outputs, call.types
     node = widened(graph, value, call.op)
     top, _, total = exponentials(graph, call.op, name, node, axes)
-    graph.map(name, call.op, f"{top} + tl.log({total})", [top, total], made.dtype)
-    graph.values[name] = NodeValue(name, dims, made)
+    graph.map(name, call.op, f"{top} + tl.log({total})", [top, total], result_type.dtype)
+    graph.values[name] = NodeValue(name, dims, result_type)
 
 
 def _softmax(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
-    [name], [made] = call.outputs, call.types
+    [name], [result_type] = call.outputs, call.types
     axes = over(value, dim_indices(call.arg("dim"), value.type.rank))
     node = widened(graph, value, call.op)
     top, exp, total = exponentials(graph, call.op, name, node, axes)
     if call.op == "softmax":
-        graph.map(name, call.op, f"{exp} / {total}", [exp, total], made.dtype)
+        graph.map(name, call.op, f"{exp} / {total}", [exp, total], result_type.dtype)
     else:
         text = f"{node} - {top} - tl.log({total})"
-        graph.map(name, call.op, text, [node, top, total], made.dtype)
-    graph.values[name] = NodeValue(name, value.dims, made)
+        graph.map(name, call.op, text, [node, top, total], result_type.dtype)
+    graph.values[name] = NodeValue(name, value.dims, result_type)
 
 
 def _dot(graph: NodeGraph, call: Call) -> None:
@@ -214,13 +216,13 @@ def _dot(graph: NodeGraph, call: Call) -> None:
     if (first.type.rank, second.type.rank) != (1, 1):
         raise NotWritable("a matrix product")
     dims = graph.axes.broadcast([first.dims, second.dims])
-    [name], [made] = call.outputs, call.types
-    if not is_float(made.dtype):
+    [name], [result_type] = call.outputs, call.types
+    if not is_float(result_type.dtype):
         raise NotWritable("a product of integers")
     nodes = [first.node, second.node]
     product = graph.map(f"{name}_product", call.op, " * ".join(nodes), nodes, "float32")
     graph.reduce(name, call.op, "sum", product, dims[0])
-    graph.values[name] = NodeValue(name, (), made)
+    graph.values[name] = NodeValue(name, (), result_type)
 
 
 REDUCTIONS: dict[str, Rule] = {

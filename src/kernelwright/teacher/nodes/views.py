@@ -10,8 +10,8 @@ from kernelwright.teacher.text.expressions import NotWritable
 
 
 def _relabel(graph: NodeGraph, call: Call, dims: Dims) -> None:
-    [name], [made] = call.outputs, call.types
-    graph.values[name] = NodeValue(operand(graph, call).node, dims, made)
+    [name], [result_type] = call.outputs, call.types
+    graph.values[name] = NodeValue(operand(graph, call).node, dims, result_type)
 
 
 def _regroup(graph: NodeGraph, call: Call) -> None:

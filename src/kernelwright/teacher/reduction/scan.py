@@ -128,13 +128,16 @@ class _Written:
         [self.call] = calls
         self.scan = SCANS[self.call.op]
         self.source = self.call.arg("input").name
-        made = self.call.types[0]
-        if not made.rank or made.shape[dim_index(self.call.arg("dim"), made.rank)] == 1:
+        result_type = self.call.types[0]
+        if (
+            not result_type.rank
+            or result_type.shape[dim_index(self.call.arg("dim"), result_type.rank)] == 1
+        ):
             raise NotWritable("a scan of single elements")
         self.sizes = ValueSizes(program)
         self.lengths: dict[str, int] = {}
         self._is_wide = is_wide(program)
-        self.view, self.index = self._tile(made)
+        self.view, self.index = self._tile(result_type)
         self.body = self._body()
         self.buffers = out_buffers(self.body, program.outputs)
 

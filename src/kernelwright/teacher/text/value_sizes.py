@@ -105,19 +105,19 @@ class ValueSizes:
 
     def dims(self, value: str, axis: str) -> Index:
         """Index of a value whose dimensions walk axes of their own: axis0, axis1 ..."""
-        made = self.program.type_of(value)
+        result_type = self.program.type_of(value)
         return tuple(
             () if length == 1 else (Term(f"{axis}{i}", text, length),)
-            for i, (text, length) in enumerate(zip(self.of(value), made.shape, strict=True))
+            for i, (text, length) in enumerate(zip(self.of(value), result_type.shape, strict=True))
         )
 
     def _follow(self, call: Call) -> None:
         """Sizes of a call's results."""
-        for at, (name, made) in enumerate(zip(call.outputs, call.types, strict=True)):
+        for at, (name, result_type) in enumerate(zip(call.outputs, call.types, strict=True)):
             texts = self._made(call, at)
             self._of[name] = tuple(
                 "1" if length == 1 else self._short(text, f"{name}D{i}")
-                for i, (text, length) in enumerate(zip(texts, made.shape, strict=True))
+                for i, (text, length) in enumerate(zip(texts, result_type.shape, strict=True))
             )
 
     def _short(self, text: str, name: str) -> str:
@@ -140,16 +140,18 @@ class ValueSizes:
             index = view_index(self.program, call, self.dims(source(call), "s"))
             return tuple(map(size_of, index))
         except NotWritable:  # dimensions that do not divide each other: a view gives them all
-            made = call.types[0].shape
-            wanted = call.arg("shape") if call.op == "reshape" else made
+            result_type = call.types[0].shape
+            wanted = call.arg("shape") if call.op == "reshape" else result_type
             rest = prod(size for size in wanted if size != -1)
             whole = times("1", *self.of(source(call)))
             return tuple(f"{whole} // {rest}" if n == -1 else str(n) for n in wanted)
 
     def _expanded(self, call: Call) -> Texts:
         given = self._aligned(source(call), call.types[0].rank)
-        made = call.types[0].shape
-        return tuple(text if text != "1" else str(n) for text, n in zip(given, made, strict=True))
+        result_type = call.types[0].shape
+        return tuple(
+            text if text != "1" else str(n) for text, n in zip(given, result_type, strict=True)
+        )
 
     def _broadcast(self, values: list[str], rank: int) -> Texts:
         rows = [self._aligned(value, rank) for value in values]

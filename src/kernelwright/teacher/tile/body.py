@@ -141,11 +141,11 @@ class TileBody:
         Raises:
             NotWritable: a view has dropped one of the tile's dimensions.
         """
-        index, made = self.path[name], self.program.type_of(name)
+        index, result_type = self.path[name], self.program.type_of(name)
         if {axis for axis, text in self.view.items() if text.bound} - self._walked(index):
             raise NotWritable(f"{name} has lost a dimension of the tile, of size 1")
         where = _masked(self._mask(index))
-        at = offset(index, made, self.view)
+        at = offset(index, result_type, self.view)
         return f"tl.store({pointer} + {at}, {self.variable(name)}{where})"
 
     def _walked(self, index: Index) -> set[str]:
@@ -186,23 +186,23 @@ class TileBody:
         return self._line(call.outputs[0], text, index)
 
     def _load(self, name: str, index: Index) -> str:
-        made = self.program.type_of(name)
+        result_type = self.program.type_of(name)
         where = self._mask(index)
         address = self._address(name, index)
         text = f"tl.load({address}{_masked(where, other=True)})"
-        if made.dtype in _WIDENED and self._widens:
+        if result_type.dtype in _WIDENED and self._widens:
             text += ".to(tl.float32)"
         return self._line(name, text, index)
 
     def _address(self, name: str, index: Index) -> str:
-        made = self.program.type_of(name)
+        result_type = self.program.type_of(name)
         if self._walk is None or self._is_fixed(index):
-            return f"{name}_ptr + {offset(index, made, self.view)}"
+            return f"{name}_ptr + {offset(index, result_type, self.view)}"
         starts, moves = self._walk
         both = starts.keys() & moves.keys()
         if any(term.axis in both and not term.is_whole for dim in index for term in dim):
             raise NotWritable("a view takes apart an axis that a window slides along")
-        start, move = (offset(index, made, view) for view in self._walk)
+        start, move = (offset(index, result_type, view) for view in self._walk)
         if start == "0":
             return f"{name}_ptr + {move}"
         pointer = self._variable(name, "_start")

@@ -292,8 +292,10 @@ def _doubt(item: _Item, other: tuple[str, ...]) -> float:
 def _estimate_s(item: _Item) -> float:
     """Coarse time of a candidate. Only for ranking."""
     product, schedule = item.product, item.schedule
-    made = [product.program.type_of(side.value) for side in (product.image, product.weights)]
-    memory_s = sum(each.num_bytes for each in (*made, product.out)) / BYTES_PER_S
+    operand_types = [
+        product.program.type_of(side.value) for side in (product.image, product.weights)
+    ]
+    memory_s = sum(each.num_bytes for each in (*operand_types, product.out)) / BYTES_PER_S
     lays = Layout.CHANNELS_LAST if product.pixels == "m" else Layout.CONTIGUOUS
     # Of a copied image the loads along channels outweigh the stores.
     wanted = Layout.CHANNELS_LAST if item.is_copied else product.out.layout
@@ -307,8 +309,10 @@ def _estimate_s(item: _Item) -> float:
         scattered *= 1.3  # a tap's weights are strides apart
     copying_s = 0.0
     if item.is_copied:
-        copying_s = 2 * LAUNCH_S + 2 * sum(each.num_bytes for each in made) / _COPY_BYTES_PER_S
-    elif num_taps > 1 and made[0].layout is Layout.CONTIGUOUS:
+        copying_s = (
+            2 * LAUNCH_S + 2 * sum(each.num_bytes for each in operand_types) / _COPY_BYTES_PER_S
+        )
+    elif num_taps > 1 and operand_types[0].layout is Layout.CONTIGUOUS:
         scattered *= _CROOKED
     assert isinstance(product, ImplicitGemm)
     if product.has_known_places(schedule):

@@ -77,13 +77,13 @@ class ProgramTask(Task):
         """Each result to the type that the program gives it."""
 
         def rounded(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-            made = [torch_dtype(each.dtype) for each in call.types]
+            dtypes = [torch_dtype(each.dtype) for each in call.types]
             if call.op == CAST:  # to nearest, or not at all
-                check_cast(made[0], nudges(torch.float32))
+                check_cast(dtypes[0], nudges(torch.float32))
                 return results
             return tuple(
                 rounded_somehow(value, nudges(dtype)) if dtype in FLOOR_ULPS else value
-                for value, dtype in zip(results, made, strict=True)
+                for value, dtype in zip(results, dtypes, strict=True)
             )
 
         with seeded(seed, device):
