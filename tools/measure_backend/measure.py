@@ -38,12 +38,12 @@ def main(name: str, dtype: str, phase: str, library: str, budget_s: str) -> None
     model = next(each for each in MODELS if each.name == name)
     torch.manual_seed(0)
     module, args, kwargs = model.make()
-    made = (module.eval(), *_moved((args, kwargs), dtype))
+    made_task = (module.eval(), *_moved((args, kwargs), dtype))
     module.cuda().to(getattr(torch, dtype))
     measure = {"search": _search, "time": _time, "batches": _batches, "train": _train}[phase]
     compiler = Compiler(settings)
     facts: Record = {"record": "backend_model", "model": name, "dtype": dtype, "phase": phase}
-    facts |= measure(made, compiler)
+    facts |= measure(made_task, compiler)
     facts["graphs"] = [str(report).split("\n")[0] for report in compiler.reports]
     sys.stdout.write(json.dumps(facts | {"environment": environment()}) + "\n")
 

@@ -29,18 +29,18 @@ def level1_programs(count: int, seed: int) -> list[Program]:
     order, before one comes again."""
     rng = random.Random(derive(seed, "level 1"))
     kinds = [(operator, dtype) for operator in operators().values() for dtype in DTYPES]
-    made: list[Program] = []
-    while len(made) < count:
+    programs: list[Program] = []
+    while len(programs) < count:
         rng.shuffle(kinds)
         for kind in list(kinds):
             program = _drawn(*kind, rng)
             if program is None:
                 kinds.remove(kind)
                 continue
-            made.append(program)
-            if len(made) == count:
+            programs.append(program)
+            if len(programs) == count:
                 break
-    return made
+    return programs
 
 
 def _drawn(operator: Operator, dtype: str, rng: random.Random) -> Program | None:
@@ -79,9 +79,9 @@ class _Drawing:
         self.width = self.rng.choice(WIDTHS)
         values = {param.name: self._value(param) for param in self.operator.params}
         given = {name: value for name, value in values.items() if value is not REQUIRED}
-        made = self.builder.program(self.builder.call(self.operator.name, **given))
-        num_inputs = len(made.inputs)
-        return choose_inits(made, [""] * num_inputs, [None] * num_inputs)
+        program = self.builder.program(self.builder.call(self.operator.name, **given))
+        num_inputs = len(program.inputs)
+        return choose_inits(program, [""] * num_inputs, [None] * num_inputs)
 
     def _value(self, param: Param) -> Any:
         """A parameter's value; REQUIRED leaves it at its default."""

@@ -75,7 +75,7 @@ def rows() -> dict[str, list[WrittenRow]]:
     for name, operator in operators().items():
         if name not in EXCLUDED:
             by_family[operator.family].append(row(name))
-    return {name: made for name, made in by_family.items() if made}
+    return {name: rows_of_family for name, rows_of_family in by_family.items() if rows_of_family}
 
 
 def row(op: str) -> WrittenRow:
@@ -179,12 +179,12 @@ def schedules() -> Iterator[Schedules]:
 
 def page(found: dict[str, list[WrittenRow]]) -> str:
     """The rows and the numbers of schedules as Markdown."""
-    everything = [row for made in found.values() for row in made]
+    everything = [row for rows_of_family in found.values() for row in rows_of_family]
     full = sum(row.alone == CALLS for row in everything)
     parts = [_HEAD, f"All calls alone are written of {full} of {len(everything)} operators.\n"]
-    for name, made in found.items():
+    for name, rows_of_family in found.items():
         parts += [f"## {name}\n", "| operator | kernels | alone | after | before |"]
-        parts += ["| --- | --- | --- | --- | --- |", *map(_line, made), ""]
+        parts += ["| --- | --- | --- | --- | --- |", *map(_line, rows_of_family), ""]
     missing = [f"- {len(row.missing)} like {row.missing[0]}" for row in everything if row.missing]
     parts += ["## Without a form\n", *(missing or ["None."]), "\n## Schedules\n", _SCHEDULES]
     parts += ["| kernels | of | ways | sources | loops | tiles |"]

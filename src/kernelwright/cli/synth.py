@@ -103,11 +103,13 @@ def sample(
     from kernelwright.synth.recipe import DrawRecipe
     from kernelwright.synth.run import FilePlan
 
-    made = DrawRecipe.of({"weights": "balanced"}) if recipe is None else DrawRecipe.load(recipe)
+    draw_recipe = (
+        DrawRecipe.of({"weights": "balanced"}) if recipe is None else DrawRecipe.load(recipe)
+    )
     if not lint:
-        made = replace(made, quality=replace(made.quality, lint=False))
+        draw_recipe = replace(draw_recipe, quality=replace(draw_recipe.quality, lint=False))
     plan = FilePlan(
-        recipe=made,
+        recipe=draw_recipe,
         seed=seed,
         groups=tuple(LevelGroup(name=f"level {n}", level=n, num=num) for n in levels),
         avoid=benchmark_fingerprints().union(*map(fingerprints, avoid or ())),
@@ -155,9 +157,11 @@ def balance(
     from kernelwright.synth.balance import balanced_weights
     from kernelwright.synth.recipe import DrawRecipe
 
-    made = DrawRecipe() if recipe is None else DrawRecipe.load(recipe)
+    draw_recipe = DrawRecipe() if recipe is None else DrawRecipe.load(recipe)
     with progress("balance") as say:
-        weights = balanced_weights(made, level, rounds=rounds, draws=draws, seed=seed, say=say)
+        weights = balanced_weights(
+            draw_recipe, level, rounds=rounds, draws=draws, seed=seed, say=say
+        )
     lines = (f"{op} = {weight}" for op, weight in weights.items())
     head = f"# Operators are called equally often at level {level}: kernelwright synth balance"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,23 +38,23 @@ def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]
     Raises:
         UsageError: a change that is none.
     """
-    made = dict(values)
+    merged = dict(values)
     for change in changes:
         try:
-            made = _merged(made, tomllib.loads(change))
+            merged = _merged(merged, tomllib.loads(change))
         except tomllib.TOMLDecodeError as error:
             remedy = 'write it as TOML: table.key=5, table.key="text"'
             raise UsageError(f"{change!r}: {error}", remedy=remedy) from error
-    return made
+    return merged
 
 
 def _merged(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(values)
+    merged = dict(values)
     for name, other in others.items():
-        own = made.get(name)
+        own = merged.get(name)
         both = isinstance(own, Mapping) and isinstance(other, Mapping)
-        made[name] = _merged(own, other) if both else other  # type: ignore[arg-type]
-    return made
+        merged[name] = _merged(own, other) if both else other  # type: ignore[arg-type]
+    return merged
 
 
 def read(kind: type[Settings], values: Any, where: str = "") -> Settings:
@@ -82,10 +82,10 @@ def read(kind: type[Settings], values: Any, where: str = "") -> Settings:
     }
     if missing := sorted(needed - values.keys()):
         raise UsageError(f"{_dotted(where, missing[0])!r} is not given", remedy="add it")
-    made = {
+    fields_read = {
         name: _value(types[name], value, _dotted(where, name)) for name, value in values.items()
     }
-    return kind(**made)
+    return kind(**fields_read)
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:

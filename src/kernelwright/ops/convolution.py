@@ -72,8 +72,8 @@ def _conv(spatial: int) -> Operator:
         dilation = full("dilation", b["dilation"], spatial, 1)
         padding = _padding(b, spatial, kernel, stride, dilation)
         padded = tuple(n + p for n, p in zip(sizes, padding, strict=True))
-        made = convolved(padded, kernel, stride, (0,) * spatial, dilation)
-        return (laid_out(b["input"], (*batch, out_channels, *made), b["weight"]),)
+        out_sizes = convolved(padded, kernel, stride, (0,) * spatial, dilation)
+        return (laid_out(b["input"], (*batch, out_channels, *out_sizes), b["weight"]),)
 
     def flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
         return 2 * outputs[0].numel * int(prod(b["weight"].shape[1:]))
@@ -117,7 +117,7 @@ def _conv_transpose(spatial: int) -> Operator:
         batch, channels, sizes, kernel = _input(b, spatial)
         out_channels = b["weight"].shape[1] * b["groups"]
         _check(b, channels, b["weight"].shape[0], out_channels)
-        made = transposed(
+        out_sizes = transposed(
             sizes,
             kernel,
             full("stride", b["stride"], spatial, 1),
@@ -125,7 +125,7 @@ def _conv_transpose(spatial: int) -> Operator:
             full("output_padding", b["output_padding"], spatial, 0),
             full("dilation", b["dilation"], spatial, 1),
         )
-        return (laid_out(b["input"], (*batch, out_channels, *made), b["weight"]),)
+        return (laid_out(b["input"], (*batch, out_channels, *out_sizes), b["weight"]),)
 
     def flops(b: Bound, _: tuple[TensorType, ...]) -> int:
         return 2 * int(b["input"].numel * prod(b["weight"].shape[1:]))

@@ -29,9 +29,9 @@ def _pool_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorType,
     if spatial == 3 and "dilation" not in b:
         for n, k in zip(sizes, kernel, strict=True):
             require(n >= k, f"size {n} is below kernel size {k}, padding not counted")
-    made = pooled(sizes, kernel, stride, padding, dilation, b["ceil_mode"])
+    out_sizes = pooled(sizes, kernel, stride, padding, dilation, b["ceil_mode"])
     require(b.get("divisor_override") != 0, "divisor_override may not be 0")
-    shape = (*x.shape[:-spatial], *made)
+    shape = (*x.shape[:-spatial], *out_sizes)
     return (laid_out(x, shape) if keeps_layout else TensorType(shape, x.dtype),)
 
 
@@ -94,9 +94,9 @@ def _adaptive_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorT
     float_dtype(b)
     sizes, wanted = spatial_sizes(x, spatial), b["output_size"]
     wanted = wanted if isinstance(wanted, tuple) else (wanted,) * spatial
-    made = tuple(n if w is None else w for n, w in zip(sizes, wanted, strict=True))
-    require(all(size >= 1 for size in made), f"output_size {made} may not be below 1")
-    shape = (*x.shape[:-spatial], *made)
+    out_sizes = tuple(n if w is None else w for n, w in zip(sizes, wanted, strict=True))
+    require(all(size >= 1 for size in out_sizes), f"output_size {out_sizes} may not be below 1")
+    shape = (*x.shape[:-spatial], *out_sizes)
     return (laid_out(x, shape) if keeps_layout else TensorType(shape, x.dtype),)
 
 
@@ -163,13 +163,13 @@ def _interpolate_types(b: Bound) -> tuple[TensorType, ...]:
     given = size if scale is None else scale
     given = given if isinstance(given, tuple) else (given,) * spatial
     require(len(given) == spatial, f"{given} where {spatial} numbers are needed")
-    made = (
+    out_sizes = (
         given
         if scale is None
         else tuple(_scaled(n, factor) for n, factor in zip(x.shape[2:], given, strict=True))
     )
-    require(all(size >= 1 for size in made), f"output size {made} may not be below 1")
-    return (laid_out(x, (*x.shape[:2], *made)),)
+    require(all(size >= 1 for size in out_sizes), f"output size {out_sizes} may not be below 1")
+    return (laid_out(x, (*x.shape[:2], *out_sizes)),)
 
 
 def _scaled(size: int, factor: float) -> int:

@@ -58,27 +58,27 @@ def extent(kernel: int, dilation: int) -> int:
 
 def convolved(sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Sizes:
     """Output sizes of a convolution."""
-    made = []
+    out_sizes = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         require(
             n + 2 * p >= extent(k, d),
             f"a kernel that spans {extent(k, d)} does not fit into {n} + 2 * {p}",
         )
-        made.append((n + 2 * p - extent(k, d)) // s + 1)
-    return tuple(made)
+        out_sizes.append((n + 2 * p - extent(k, d)) // s + 1)
+    return tuple(out_sizes)
 
 
 def transposed(
     sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, added: Sizes, dilation: Sizes
 ) -> Sizes:
     """Output sizes of a transposed convolution; `added` is its output padding."""
-    made = []
+    out_sizes = []
     for n, k, s, p, a, d in zip(sizes, kernel, stride, padding, added, dilation, strict=True):
         require(a < max(s, d), f"output_padding {a} is not below stride {s} or dilation {d}")
         size = (n - 1) * s - 2 * p + extent(k, d) + a
         require(size >= 1, f"nothing is left of {n} with padding {p}: output size {size}")
-        made.append(size)
-    return tuple(made)
+        out_sizes.append(size)
+    return tuple(out_sizes)
 
 
 def pooled(
@@ -86,7 +86,7 @@ def pooled(
 ) -> Sizes:
     """Output sizes of a pool. With `ceil_mode` a last window may hang over the end, but it must
     start inside the input or its left padding."""
-    made = []
+    out_sizes = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         span = extent(k, d)
         require(2 * p <= k, f"padding {p} is more than half of kernel size {k}")
@@ -94,8 +94,8 @@ def pooled(
         last = min(2 * p - span + s - 1, p - 1) if ceil_mode else 2 * p - span
         size = (n + last) // s + 1
         require(size >= 1, f"a window that spans {span} does not fit into {n} + 2 * {p}")
-        made.append(size)
-    return tuple(made)
+        out_sizes.append(size)
+    return tuple(out_sizes)
 
 
 # Layouts

@@ -110,14 +110,14 @@ def _narrow(
     """Weights in bfloat16, on the host; what shares memory in the model does so here."""
     import torch
 
-    made: dict[tuple[int, int, torch.Size], torch.Tensor] = {}
+    by_memory: dict[tuple[int, int, torch.Size], torch.Tensor] = {}
     narrowed = {}
     for name, value in weights.items():
         place = (value.untyped_storage().data_ptr(), int(value.storage_offset()), value.shape)
-        if place not in made:
+        if place not in by_memory:
             dtype = torch.bfloat16 if value.is_floating_point() else value.dtype
-            made[place] = value.to("cpu", dtype)
-        narrowed[name] = made[place]
+            by_memory[place] = value.to("cpu", dtype)
+        narrowed[name] = by_memory[place]
     if model.config.tie_word_embeddings:
         for name, source in model.all_tied_weights_keys.items():  # put together, they are copies
             narrowed[name] = narrowed[source]

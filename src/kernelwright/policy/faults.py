@@ -167,10 +167,10 @@ class _Ranks:
             if not has_rest and len(names) != ranks[owner]:
                 message = f"{owner} has {ranks[owner]} dimensions, not {len(names)}"
                 self.faults.append(Fault(value.lineno, message))
-        made = self._made(value, ranks, depth)
+        value_ranks = self._made(value, ranks, depth)
         for number, name in enumerate(names):
             ranks.pop(name, None)
-            rank = made[number] if len(made) == len(names) else None
+            rank = value_ranks[number] if len(value_ranks) == len(names) else None
             if name and rank is not None:
                 ranks[name] = rank
 

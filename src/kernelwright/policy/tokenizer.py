@@ -82,7 +82,7 @@ def train_tokenizer(
     )
     tokenizer.train_from_iterator(_without_marks(texts), trainer)
     tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
-    made = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         pad_token=PAD,
         eos_token=END,
@@ -90,8 +90,8 @@ def train_tokenizer(
         model_max_length=max_length,
         clean_up_tokenization_spaces=False,
     )
-    made.chat_template = CHAT_TEMPLATE
-    return made
+    wrapped.chat_template = CHAT_TEMPLATE
+    return wrapped
 
 
 def end_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:

@@ -168,8 +168,8 @@ def _has_ref(value: Any) -> bool:
 def canonical(program: Program) -> Program:
     """The same program with inputs x0, x1, ... and results t0, t1, ... in order."""
     names = {value.name: f"x{i}" for i, value in enumerate(program.inputs)}
-    made = [name for call in program.calls for name in call.outputs]
-    names |= {name: f"t{i}" for i, name in enumerate(made)}
+    results = [name for call in program.calls for name in call.outputs]
+    names |= {name: f"t{i}" for i, name in enumerate(results)}
     if all(old == new for old, new in names.items()):
         return program
     return rename(program, names)

@@ -90,8 +90,8 @@ class _ColouredGraph:
             read = sorted((slot, self.values[name]) for slot, name in self.reads[i])
             self.calls[i] = _hash([self.calls[i], *_flat(read)])
             for k, name in enumerate(call.outputs):
-                made = self.values.get(name, b"")
-                self.values[name] = _hash([made, self.calls[i], k.to_bytes(2)])
+                colour = self.values.get(name, b"")
+                self.values[name] = _hash([colour, self.calls[i], k.to_bytes(2)])
         for i in reversed(range(len(self.calls))):
             names = self.program.calls[i].outputs
             for name in names:

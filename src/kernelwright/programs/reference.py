@@ -151,10 +151,10 @@ def evaluate_call(
         keywords = {name: value_of(name, value) for name, value in by_keyword}
         if call.makes_of_nothing:
             keywords["device"] = device
-        made = _callable(call.operator.call)(
+        returned = _callable(call.operator.call)(
             *(value_of(name, value) for name, value in by_position), **keywords
         )
-        results = tuple(made) if isinstance(made, list | tuple) else (made,)
+        results = tuple(returned) if isinstance(returned, list | tuple) else (returned,)
     return tuple(map(_widened, results)) if is_wide else results
 
 

@@ -109,9 +109,9 @@ def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> li
         at_other_sizes: the whole is judged there too, so that only rewrites which hold there are
             worth trying.
     """
-    made = simplified(program, at_other_sizes=at_other_sizes)
-    in_layouts = _in_layouts(program, made, on_gpu=on_gpu)
-    if made.rewrites:
+    simplified_program = simplified(program, at_other_sizes=at_other_sizes)
+    in_layouts = _in_layouts(program, simplified_program, on_gpu=on_gpu)
+    if simplified_program.rewrites:
         plain = _in_layouts(program, Simplified(program, ()), on_gpu=on_gpu)
         is_same_work = _heavy_calls(in_layouts[-1].program) == _heavy_calls(plain[-1].program)
         if not on_gpu and at_cpu_size(in_layouts[0]) is None:
@@ -161,9 +161,9 @@ def _at_most(program: Program, num_elements: int, num_flops: int) -> Program:
 
 def _side_by_side(first: Program, second: Program) -> Program:
     """Both in one program, with the same inputs."""
-    made = [name for call in second.calls for name in call.outputs]
+    results = [name for call in second.calls for name in call.outputs]
     names = {value.name: value.name for value in second.inputs}
-    names |= {name: f"{name}_of_form" for name in made}
+    names |= {name: f"{name}_of_form" for name in results}
     other = rename(second, names)
     return Program(first.inputs, first.calls + other.calls, first.outputs + other.outputs)
 
@@ -177,21 +177,21 @@ def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[Pro
 
 
 def _form(program: Program, base: Simplified, layout: str, *, joins: bool = True) -> ProgramForm:
-    made, rewrites = base.program, []
-    if joins and (joined := join_attention(made)) is not made:
-        made = joined
+    current, rewrites = base.program, []
+    if joins and (joined := join_attention(current)) is not current:
+        current = joined
         rewrites.append(join_attention.__name__)
     for rewrite in (split_conv_bias, spell_out_attention):
-        longer = rewrite(made)
-        if len(longer.calls) > len(made.calls):
-            made = longer
+        longer = rewrite(current)
+        if len(longer.calls) > len(current.calls):
+            current = longer
             rewrites.append(rewrite.__name__)
-    if layout in _REWRITES and (other := _REWRITES[layout](made)) != made:
-        made = other
+    if layout in _REWRITES and (other := _REWRITES[layout](current)) != current:
+        current = other
         rewrites.append(layout)
     return ProgramForm(
         original=program,
-        program=made,
+        program=current,
         layout=layout,
         algebra=base.rewrites,
         rewrites=tuple(rewrites),

@@ -107,10 +107,10 @@ class Drawer:
         return Found(search, None, _line({"record": "given_up", "drawn": _drawn(search, group)}))
 
     def _sampler(self, group: LevelGroup) -> Sampler:
-        made = self._samplers.get(group.operator)
-        if made is None:
-            made = self._samplers[group.operator] = self.make(group.recipe(self.recipe))
-        return made
+        sampler = self._samplers.get(group.operator)
+        if sampler is None:
+            sampler = self._samplers[group.operator] = self.make(group.recipe(self.recipe))
+        return sampler
 
 
 def _drawn(search: ProgramSearch, group: LevelGroup) -> Record:

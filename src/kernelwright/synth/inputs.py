@@ -90,10 +90,10 @@ def _is_input(program: Program, call: Call, parameter: str) -> bool:
     inputs = {value.name for value in program.inputs}
     producer = program.producer()
     while name not in inputs:
-        made = program.calls[producer[name]]
-        if made.is_extern or made.operator.family != "shape":
+        maker = program.calls[producer[name]]
+        if maker.is_extern or maker.operator.family != "shape":
             return False
-        name = next(made.refs())
+        name = next(maker.refs())
     return True
 
 

@@ -61,14 +61,14 @@ def with_other_numbers(program: Program, rng: random.Random) -> Program:
 def with_more_outputs(program: Program, rng: random.Random) -> Program:
     """One or two of the values on the way are returned too, in the order in which they are made,
     or where a norm keeps statistics, these; the same program where there are none."""
-    made = [name for call in program.calls for name in call.outputs]
-    others = [name for name in made if name not in program.outputs]
+    results = [name for call in program.calls for name in call.outputs]
+    others = [name for name in results if name not in program.outputs]
     if not others:
         return program
     kept = [call.outputs[i] for call in program.calls for i in STATISTICS.get(call.op, ())]
     more = kept or rng.sample(others, min(len(others), rng.randint(1, MOST_OUTPUTS)))
     returned = {*more, *program.outputs}
-    return replace(program, outputs=tuple(name for name in made if name in returned))
+    return replace(program, outputs=tuple(name for name in results if name in returned))
 
 
 def _with_inputs_as_numbers(program: Program, rng: random.Random) -> Program:

@@ -62,9 +62,9 @@ class Sampler:
     def skeletons(self) -> Skeletons:
         usable = usable_forms(self.recipe)
         weights = {form.op: self.recipe.weight(form.op) for form in usable}
-        made = Skeletons(usable, weights=weights, width=self.recipe.width)
+        skeletons = Skeletons(usable, weights=weights, width=self.recipe.width)
         gc.freeze()  # a million objects that stay: collections need not look at them
-        return made
+        return skeletons
 
     @cached_property
     def _sound(self) -> SoundSkeletons:

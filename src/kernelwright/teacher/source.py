@@ -51,9 +51,9 @@ def used_in(lines: Sequence[str], sizes: Mapping[str, str]) -> tuple[str, ...]:
     """The sizes that a kernel's lines read, and the other dimensions of a tensor of which they read
     one: which of them are needed shows only in the last line. The rest only its grid needs."""
     words = set(re.findall(r"\w+", " ".join(lines)))
-    read = {names_dim(name, made) for name, made in sizes.items() if name in words} - {""}
+    read = {names_dim(name, symbol) for name, symbol in sizes.items() if name in words} - {""}
     return tuple(
-        name for name, made in sizes.items() if name in words or names_dim(name, made) in read
+        name for name, symbol in sizes.items() if name in words or names_dim(name, symbol) in read
     )
 
 

@@ -40,13 +40,13 @@ def stages_of(program: Program) -> tuple[KernelStage, ...]:
 def fused_ops(stage: KernelStage, nodes: Iterable[str]) -> tuple[str, ...]:
     """The operators that a kernel of a stage computes where it writes these nodes, in program
     order; those that are no work only where there is nothing else."""
-    program, made = stage.graph.program, set[Call]()
+    program, calls = stage.graph.program, set[Call]()
     for name in nodes:
         if stage.nodes[name].op:
-            made.add(stage.graph.makers[name])
+            calls.add(stage.graph.makers[name])
         elif name in stage.graph.pulled:
-            made.update(behind(program, [name]))
-    ops = tuple(c.op for c in program.calls if c in made and c.op not in FREE)
+            calls.update(behind(program, [name]))
+    ops = tuple(c.op for c in program.calls if c in calls and c.op not in FREE)
     return ops or tuple(call.op for call in program.calls)
 
 
@@ -151,8 +151,8 @@ def _buffer(graph: NodeGraph, cut: _Cut, name: str, inputs: Sequence[Tensor]) ->
     orders = [tensor.order for tensor in inputs if node.axes <= set(tensor.order)]
     order = [axis for axis in orders[0] if axis in node.axes] if orders else sorted(node.axes)
     dtype = "float32" if is_float(node.dtype) else node.dtype
-    made = TensorType(tuple(map(graph.axes.size, order)), dtype)
-    return Tensor(f"{name}_rows", name, made, tuple((axis,) for axis in order))
+    buffer_type = TensorType(tuple(map(graph.axes.size, order)), dtype)
+    return Tensor(f"{name}_rows", name, buffer_type, tuple((axis,) for axis in order))
 
 
 def _stage(

@@ -204,8 +204,8 @@ def _own(program: Program, part: frozenset[int]) -> Program:
     if _is_all(program, [part]):
         return program
     own = part_of(program, part)
-    made = [name for call in program.calls for name in call.outputs]
-    place = {name: at for at, name in enumerate([*(v.name for v in program.inputs), *made])}
+    results = [name for call in program.calls for name in call.outputs]
+    place = {name: at for at, name in enumerate([*(v.name for v in program.inputs), *results])}
     inputs = tuple(sorted(own.inputs, key=lambda value: place[value.name]))
     return Program(inputs, own.calls, own.outputs)
 

@@ -43,10 +43,10 @@ def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
     ]
     for part in parts:
         lines += size_lines(program, part.sizes)
-        made = [*(_buffer(part.stage, tensor) for tensor in part.stage.outputs), *part.buffers]
-        lines += [allocate(buffer, given[0]) for buffer in made]
+        buffers = [*(_buffer(part.stage, tensor) for tensor in part.stage.outputs), *part.buffers]
+        lines += [allocate(buffer, given[0]) for buffer in buffers]
         if not is_huge(part.stage):
-            lines.append(_guard(part.stage, made))
+            lines.append(_guard(part.stage, buffers))
         for kernel in part.kernels:
             lines += launch_lines(kernel)
     lines.append(f"    return [{', '.join(program.outputs)}]")

@@ -95,8 +95,8 @@ def pooled_streams(
     priority = 0
     while True:
         num_before = len(streams)
-        while (made := make(priority=priority)).cuda_stream not in streams:
-            streams[made.cuda_stream] = made
+        while (stream := make(priority=priority)).cuda_stream not in streams:
+            streams[stream.cuda_stream] = stream
         if (
             len(streams) == num_before
         ):  # there is no such priority, and the last one is taken for it

@@ -52,7 +52,7 @@ def attend(
         each.transpose(1, 2).reshape(batch * width, heads, size).to(dtype)
         for each in (query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1))
     )
-    made: Any = varlen_attn(
+    attended: Any = varlen_attn(
         q,
         k,
         v,
@@ -63,7 +63,7 @@ def attend(
         scale=scaling,
         window_size=(-1 if sliding_window is None else sliding_window - 1, 0),
     )
-    return made.view(batch, width, heads, size), None
+    return attended.view(batch, width, heads, size), None
 
 
 def _computed_in(query: torch.Tensor) -> torch.dtype:

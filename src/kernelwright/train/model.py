@@ -32,7 +32,7 @@ def fresh_tokenizer(
     if not (folder / "tokenizer.json").exists():
         fresh = recipe.model.fresh
         try:
-            made = train_tokenizer(
+            trained = train_tokenizer(
                 texts,
                 vocabulary=fresh.vocabulary,
                 max_length=recipe.data.max_tokens,
@@ -40,7 +40,7 @@ def fresh_tokenizer(
             )
         except ValueError as error:
             raise UsageError(str(error), remedy="raise model.fresh.vocabulary") from error
-        checkpoints.write_folder(folder, made.save_pretrained)
+        checkpoints.write_folder(folder, trained.save_pretrained)
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
     return tokenizer
 

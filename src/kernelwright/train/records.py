@@ -75,8 +75,8 @@ class Recorder(TrainerCallback):
             return
         step = {"step": state.global_step}
         if "loss" in logs:
-            made = {name: logs[name] for name in STEP if name in logs}
-            record.append(self.path, [{"record": SFT_STEP, **step, **made}])
+            logged = {name: logs[name] for name in STEP if name in logs}
+            record.append(self.path, [{"record": SFT_STEP, **step, **logged}])
             self.say(self._line(state.global_step, logs))
         elif "eval_loss" in logs:
             levels = {
@@ -100,8 +100,8 @@ class Recorder(TrainerCallback):
         )
 
     def _left(self, progress: float) -> str:
-        made = progress - self._progress_before
-        if made <= 0:
+        progress_made = progress - self._progress_before
+        if progress_made <= 0:
             return "?"
-        seconds = round((time.monotonic() - self._began) * (1 - progress) / made)
+        seconds = round((time.monotonic() - self._began) * (1 - progress) / progress_made)
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"

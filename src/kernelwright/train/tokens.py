@@ -179,7 +179,7 @@ def token_dataset(
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     digest = how.digest(files)
     try:
-        made = Dataset.from_generator(
+        dataset = Dataset.from_generator(
             how.rows,
             features=_features(len(how.tokenizer)),
             cache_dir=str(folder),
@@ -192,7 +192,7 @@ def token_dataset(
         for _ in how.rows(parts):
             pass
         raise
-    return made, digest
+    return dataset, digest
 
 
 def _features(vocabulary: int) -> "Features":

@@ -24,8 +24,8 @@ def every_skeleton(forms: Sequence[Form], n: int, width: int = 3) -> Iterator[Sk
             if is_skeleton(calls, width):
                 yield Skeleton(calls)
         elif len(unread(calls)) <= width:  # what is unread waits, whatever comes
-            for call, made in dict.fromkeys(next_calls(forms, kinds)):
-                yield from grow((*calls, call), kinds + made)
+            for call, results in dict.fromkeys(next_calls(forms, kinds)):
+                yield from grow((*calls, call), kinds + results)
 
     yield from grow((), ())
 
@@ -57,18 +57,18 @@ def wired(
 ) -> tuple[SkeletonCall, Kinds]:
     reads: list[Read] = []
     values: list[int] = []
-    made: list[ValueKind] = []
+    input_kinds: list[ValueKind] = []
     for (place, kind), source in zip(slots, sources, strict=True):
         if source == OWN:
             continue
         reads.append(Read(place, kind, source == NEW))
-        values.append(source if isinstance(source, int) else num_values + len(made))
+        values.append(source if isinstance(source, int) else num_values + len(input_kinds))
         if source == NEW:
-            made.append(kind)
-    first = num_values + len(made)
+            input_kinds.append(kind)
+    first = num_values + len(input_kinds)
     results = tuple(range(first, first + len(form.results)))
     pattern = Pattern(tuple(reads), form.results)
-    return SkeletonCall(form.op, pattern, tuple(values), results), (*made, *form.results)
+    return SkeletonCall(form.op, pattern, tuple(values), results), (*input_kinds, *form.results)
 
 
 def last_reads(calls: Calls) -> dict[int, int]:
@@ -95,12 +95,12 @@ def unread(calls: Calls) -> list[object]:
 
 def is_skeleton(calls: Calls, width: int) -> bool:
     last = last_reads(calls)
-    made = {
+    maker = {
         value: index
         for index, call in enumerate(calls)
         for value in (*shared_inputs(call), *call.results)
     }
     return unread(calls) == [calls[-1]] and all(
-        sum(made[value] <= index < last[value] for value in last) <= width
+        sum(maker[value] <= index < last[value] for value in last) <= width
         for index in range(len(calls))
     )

@@ -28,7 +28,7 @@ class ExpectedPairs:
 
     def add(self, skeleton: Skeleton, skeletons: Skeletons) -> None:
         """One that was drawn from these."""
-        made: dict[int, Pattern] = {}
+        pattern_of: dict[int, Pattern] = {}
         for call in skeleton.calls:
             if call.pattern not in self._chances:
                 ops = skeletons.ops(call)
@@ -36,10 +36,10 @@ class ExpectedPairs:
                 self._chances[call.pattern] = [self._place[op] for op in ops.items], chances
             readers, read_by = self._chances[call.pattern]
             for value in call.values:
-                if value in made:
-                    makers, made_by = self._chances[made[value]]
+                if value in pattern_of:
+                    makers, made_by = self._chances[pattern_of[value]]
                     self._readings[np.ix_(makers, readers)] += np.outer(made_by, read_by)
-            made.update(dict.fromkeys(call.results, call.pattern))
+            pattern_of.update(dict.fromkeys(call.results, call.pattern))
         self._num_skeletons += 1
 
     def merge(self, other: "ExpectedPairs") -> None:
@@ -49,5 +49,5 @@ class ExpectedPairs:
 
     def readings(self, pair: tuple[str, str], num: int) -> float:
         """The expected readings of a (producer, consumer) in `num` skeletons."""
-        made, read = (self._place[op] for op in pair)
-        return float(self._readings[made, read]) * num / self._num_skeletons
+        producer, read = (self._place[op] for op in pair)
+        return float(self._readings[producer, read]) * num / self._num_skeletons

@@ -34,10 +34,10 @@ _DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_encode
 def arguments_for(cls: type, nesting: int = 0) -> Iterator[Arguments]:
     """Sets of keyword arguments to try, the likeliest first. Each is made afresh, as modules may
     keep what they are given."""
-    made: list[str] = []
+    spellings: list[str] = []
     for arguments in _sets(cls, nesting):
-        if spelled(arguments) not in made:
-            made.append(spelled(arguments))
+        if spelled(arguments) not in spellings:
+            spellings.append(spelled(arguments))
             yield arguments
 
 

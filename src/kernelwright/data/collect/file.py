@@ -80,7 +80,7 @@ class CollectionFile:
         """A module's new programs, then how it ended; that it ended is left out where the limit
         cuts into its programs."""
         lines: list[Record] = []
-        made = {key: answer[key] for key in ("arguments", "inputs") if answer.get(key)}
+        call_texts = {key: answer[key] for key in ("arguments", "inputs") if answer.get(key)}
         for program in programs:
             if limit is not None and self.num_programs + len(lines) >= limit:
                 self._write(lines)
@@ -89,7 +89,7 @@ class CollectionFile:
             if key not in self._known:
                 self._known.add(key)
                 calls = program.pop("calls_in_module")
-                provenance = {**where, "calls": calls, **made}
+                provenance = {**where, "calls": calls, **call_texts}
                 lines.append({"record": "program", **program, "provenance": provenance})
         end = {"record": "module", "name": name, **answer, "new": len(lines)}
         self._write([*lines, end])

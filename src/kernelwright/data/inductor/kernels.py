@@ -69,13 +69,15 @@ class _Plain(ast.NodeTransformer):
     @classmethod
     def helpers_of(cls, function: ast.FunctionDef) -> set[str]:
         plain = cls()
-        function.body = [made for node in function.body if (made := plain.visit(node)) is not None]
+        function.body = [
+            statement for node in function.body if (statement := plain.visit(node)) is not None
+        ]
         return plain.helpers
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | None:
         is_check = isinstance(node.value, ast.Call) and "device_assert" in ast.unparse(node.value)
-        made: ast.stmt = self._visited(node)
-        return None if is_check else made
+        statement: ast.stmt = self._visited(node)
+        return None if is_check else statement
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         node.keywords = [k for k in node.keywords if k.arg != "eviction_policy"]
@@ -83,8 +85,8 @@ class _Plain(ast.NodeTransformer):
         if module == "triton_helpers" and name in ("maximum", "minimum"):
             arguments = ", ".join(ast.unparse(self.visit(each)) for each in node.args)
             return ast.parse(f"tl.{name}({arguments}, {_NAN_SAFE})", mode="eval").body
-        made: ast.expr = self._visited(node)
-        return made
+        expression: ast.expr = self._visited(node)
+        return expression
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         module = node.value.id if isinstance(node.value, ast.Name) else ""
@@ -93,14 +95,14 @@ class _Plain(ast.NodeTransformer):
             return ast.Name(node.attr, ast.Load())
         if module == "tl_math":
             return ast.Attribute(ast.Name("tl", ast.Load()), node.attr, ast.Load())
-        made: ast.expr = self._visited(node)
-        return made
+        expression: ast.expr = self._visited(node)
+        return expression
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         """Without `[:]`."""
         is_all = isinstance(node.slice, ast.Slice) and ast.unparse(node.slice) == ":"
-        made: ast.expr = self.visit(node.value) if is_all else self._visited(node)
-        return made
+        expression: ast.expr = self.visit(node.value) if is_all else self._visited(node)
+        return expression
 
     def _visited(self, node: ast.AST) -> Any:
         return self.generic_visit(node)

@@ -60,28 +60,30 @@ class _Writing:
         """The statements that launch it."""
         if launch.kernel not in self._kernels:
             self._kernels[launch.kernel] = self._rewritten(launch, kernel)
-        made = self._kernels[launch.kernel]
-        if made is None:
+        rewritten = self._kernels[launch.kernel]
+        if rewritten is None:
             return []
-        plan = next(plan for plan in self.plans if plan.kernel == made.function.name)
+        plan = next(plan for plan in self.plans if plan.kernel == rewritten.function.name)
         names = [a.arg for a in kernel.function.args.args if a.annotation is None]
         given = dict(zip(names, map(ast.unparse, launch.arguments), strict=True))
-        numels = [name for name in names if name.endswith("numel") and name not in made.constants]
+        numels = [
+            name for name in names if name.endswith("numel") and name not in rewritten.constants
+        ]
         lines = [f"{name} = {given[name]}" for name in numels if given[name] != name]
-        values = [name if name in numels else given[name] for name in made.parameters]
+        values = [name if name in numels else given[name] for name in rewritten.parameters]
         values += [f"{name}={value}" for name, value in plan.tiles.items()]
-        sizes = {n: str(made.constants.get(n, n)) for n in names if n.endswith("numel")}
+        sizes = {n: str(rewritten.constants.get(n, n)) for n in names if n.endswith("numel")}
         grid = _grid(kernel.grid, sizes, plan.tiles)
         return [*lines, f"{plan.kernel}[{grid}]({', '.join(values)})"]
 
     def _rewritten(self, launch: Launch, kernel: InductorKernel) -> Rewritten | None:
         fuses = self._fused(launch.nodes)
         name = self._name(fuses)
-        made = rewrite_kernel(kernel, name, _parameter_names(launch, kernel))
-        if not made.stores:
+        rewritten = rewrite_kernel(kernel, name, _parameter_names(launch, kernel))
+        if not rewritten.stores:
             return None
-        self._helpers |= made.helpers
-        for each in made.combines:
+        self._helpers |= rewritten.helpers
+        for each in rewritten.combines:
             known = self._combines.setdefault(each.name, each)
             if ast.unparse(known) != ast.unparse(each):
                 raise NotRewritten("two functions of one name")
@@ -92,7 +94,7 @@ class _Writing:
             loop = "scan"
         tiles = draw_blocks(kernel, self.rng)
         self.plans.append(KernelPlan(kernel=name, fuses=fuses, loop=loop, tiles=tiles))
-        return made
+        return rewritten
 
     def _fused(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """Operators of the calls that make these, in program order: nodes are named as what they
@@ -113,10 +115,10 @@ class _Writing:
 
     def source(self, wrapper: Wrapper, body: list[str]) -> str:
         functions = [*runtime_functions(sorted(self._helpers)), *self._combines.values()]
-        kernels = [made for made in self._kernels.values() if made is not None]
+        kernels = [rewritten for rewritten in self._kernels.values() if rewritten is not None]
         parts = [ast.unparse(each) for each in functions]
-        for plan, made in zip(self.plans, kernels, strict=True):
-            parts.append("\n".join([*plan_comment(plan), ast.unparse(made.function)]))
+        for plan, rewritten in zip(self.plans, kernels, strict=True):
+            parts.append("\n".join([*plan_comment(plan), ast.unparse(rewritten.function)]))
         parts.append(_function(self.program, wrapper, body))
         imports = ["import torch", "import triton", "import triton.language as tl"]
         if any("libdevice." in part for part in parts):

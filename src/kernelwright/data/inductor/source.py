@@ -34,8 +34,8 @@ class InductorSource:
             for number in range(limit):
                 drawn = derive(seed, "blocks", number)
                 candidate = rewrite(harvested, request.program, drawn, request.mode)
-                made = WrittenAnswer(candidate=candidate, provenance=provenance)
-                by_source.setdefault(candidate.source, made)
+                answer = WrittenAnswer(candidate=candidate, provenance=provenance)
+                by_source.setdefault(candidate.source, answer)
         except NotHarvested:
             return [WrittenAnswer(candidate=None, refused="inductor: not compiled")]
         except NotRewritten as error:

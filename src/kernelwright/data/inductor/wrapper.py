@@ -160,8 +160,8 @@ class _WrapperReading:
 
     def _renamed(self, node: ast.expr) -> ast.expr:
         named = _Named(self.names, self.numels)
-        made: ast.expr = named.visit(ast.parse(ast.unparse(node), mode="eval").body)
-        return made
+        renamed: ast.expr = named.visit(ast.parse(ast.unparse(node), mode="eval").body)
+        return renamed
 
 
 class _Named(ast.NodeTransformer):
@@ -183,9 +183,9 @@ class _Named(ast.NodeTransformer):
             raise NotRewritten(f"call {function}")
         if function == _VIEW:
             node.func = ast.parse("torch.as_strided", mode="eval").body
-        made = self.generic_visit(node)
-        assert isinstance(made, ast.expr)
-        return made
+        visited = self.generic_visit(node)
+        assert isinstance(visited, ast.expr)
+        return visited
 
 
 def _flat(node: ast.stmt) -> list[ast.stmt]:

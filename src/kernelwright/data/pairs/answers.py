@@ -61,5 +61,5 @@ def make_source(name: str, options: Mapping[str, Any]) -> AnswerSource:
         UsageError: an option that it does not take, or what it needs is not there.
     """
     module, _, cls = SOURCES[name].partition(":")
-    made: AnswerSource = getattr(import_module(module), cls).of(options)
-    return made
+    source: AnswerSource = getattr(import_module(module), cls).of(options)
+    return source

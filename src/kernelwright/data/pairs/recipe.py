@@ -138,8 +138,8 @@ class PairsRecipe:
         """
         draw = values.get("draw")
         if isinstance(draw, Mapping):
-            made = {name: SynthRecipe.of(draw[name], f"draw.{name}") for name in draw}
-            values = {**values, "draw": made}
+            draws = {name: SynthRecipe.of(draw[name], f"draw.{name}") for name in draw}
+            values = {**values, "draw": draws}
         return strict.read(cls, values)
 
     def _beside(self, folder: Path) -> Self:

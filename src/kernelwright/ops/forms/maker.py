@@ -190,9 +190,9 @@ class Maker:
                 types = call.results(*call.bound(dict(zip(menus, values, strict=True))))
             except ValueError:
                 continue
-            made = tuple(ValueKind(t.rank, t.dtype) for t in types)
-            foreign = is_float(made[0].dtype) and made[0].dtype not in self.space.floats
-            return () if foreign else made
+            kinds = tuple(ValueKind(t.rank, t.dtype) for t in types)
+            foreign = is_float(kinds[0].dtype) and kinds[0].dtype not in self.space.floats
+            return () if foreign else kinds
         return ()
 
 
@@ -220,12 +220,12 @@ class _NamedCall:
         """What the shape rule says; it runs on sizes as on ints."""
         bound = {**self.defaults, **attributes}
         for slot, shape in zip(self.slots, shapes, strict=True):
-            made = TensorType(cast("tuple[int, ...]", shape), slot.kind.dtype)
+            operand = TensorType(cast("tuple[int, ...]", shape), slot.kind.dtype)
             if self.operator.param(slot.param).kind.is_sequence:
                 before = bound[slot.param]
-                bound[slot.param] = (made,) if before is REQUIRED else (*before, made)
+                bound[slot.param] = (operand,) if before is REQUIRED else (*before, operand)
             else:
-                bound[slot.param] = made
+                bound[slot.param] = operand
         return self.operator.types(bound)
 
     def arrange(self, choice: Choice) -> Arrangement:

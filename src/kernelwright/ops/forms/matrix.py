@@ -56,11 +56,11 @@ def _added(maker: Maker) -> Iterator[Form]:
     """A product of matrices and what broadcasts to it."""
     _, left, right = (p.name for p in maker.operator.params[:3])
     batch = (_BATCH,) if maker.operator.name == "baddbmm" else ()
-    made = (*batch, _ROWS, _COLUMNS)
-    for rank in maker.ranks(1, len(made)):
-        spread = Into(made, rank, maker.space.broadcast)
+    product_axes = (*batch, _ROWS, _COLUMNS)
+    for rank in maker.ranks(1, len(product_axes)):
+        spread = Into(product_axes, rank, maker.space.broadcast)
         for dtype in maker.space.floats:
-            matrices = (operand(name, len(made), dtype) for name in (left, right))
+            matrices = (operand(name, len(product_axes), dtype) for name in (left, right))
             slots = operand("input", rank, dtype), *matrices
             yield from maker.form(slots, spread.before(*_matrices(*batch)), spread.menus)
 

@@ -35,8 +35,8 @@ def _shrunk(rank: int) -> Operands:
     batch, channels, *more = sizes("s", rank)
 
     def operands(choice: Choice) -> tuple[tuple[Shape], Attributes]:
-        made = choice["output_size"]
-        return ((batch, channels, *(m + k for m, k in zip(more, made, strict=True))),), {}
+        out_sizes = choice["output_size"]
+        return ((batch, channels, *(m + k for m, k in zip(more, out_sizes, strict=True))),), {}
 
     return operands
 
@@ -52,10 +52,10 @@ def _interpolate(maker: Maker) -> Iterator[Form]:
 
 
 def _resized(rank: int) -> Operands:
-    x, made = sizes("s", rank), sizes("o", rank - 2)
+    x, out_sizes = sizes("s", rank), sizes("o", rank - 2)
 
     def operands(choice: Choice) -> tuple[tuple[Shape], Attributes]:
-        return (x,), {"size": made if choice["scale_factor"] is None else None}
+        return (x,), {"size": out_sizes if choice["scale_factor"] is None else None}
 
     return operands
 

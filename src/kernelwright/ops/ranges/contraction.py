@@ -22,23 +22,23 @@ def _added(left: str, right: str) -> Rule:
 
 
 def _linear(g: Given) -> Spread:
-    made = contract(g.of(), g.of("weight"), g["input"].shape[-1])
-    return add(made, g.of("bias")) if g.has("bias") else made
+    product = contract(g.of(), g.of("weight"), g["input"].shape[-1])
+    return add(product, g.of("bias")) if g.has("bias") else product
 
 
 def _convolution(g: Given) -> Spread:
-    made = contract(g.of(), g.of("weight"), prod(g["weight"].shape[1:]))
+    product = contract(g.of(), g.of("weight"), prod(g["weight"].shape[1:]))
     if any(g["padding"]):
-        made = _up_to_zero(made)
-    return add(made, g.of("bias")) if g.has("bias") else made
+        product = _up_to_zero(product)
+    return add(product, g.of("bias")) if g.has("bias") else product
 
 
 def _transposed(g: Given) -> Spread:
     """Where strides leave gaps, fewer products meet, or none."""
     weight = g["weight"].shape
     terms = weight[0] * prod(weight[2:]) / prod(g["stride"]) / g["groups"]
-    made = _up_to_zero(contract(g.of(), g.of("weight"), max(terms, 1.0)))
-    return add(made, g.of("bias")) if g.has("bias") else made
+    product = _up_to_zero(contract(g.of(), g.of("weight"), max(terms, 1.0)))
+    return add(product, g.of("bias")) if g.has("bias") else product
 
 
 def _up_to_zero(v: Spread) -> Spread:

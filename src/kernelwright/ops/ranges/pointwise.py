@@ -72,8 +72,8 @@ def _pairwise(function: Callable[[Spread, Spread], Spread], second: str = "other
     """Operands that broadcast are no longer independent."""
 
     def rule(g: Given) -> Spread:
-        made = function(g.of(), g.of(second))
-        return _after_broadcast(g, made, "input", second)
+        result = function(g.of(), g.of(second))
+        return _after_broadcast(g, result, "input", second)
 
     return rule
 
@@ -97,10 +97,10 @@ def _rsub_rule(g: Given) -> Spread:
 
 
 def _div_rule(g: Given) -> Spread:
-    made = divide(g.of(), g.of("other"))
+    quotient = divide(g.of(), g.of("other"))
     if g["rounding_mode"] is not None:
-        made = image(floor if g["rounding_mode"] == "floor" else int, made)
-    return _after_broadcast(g, made, "input", "other")
+        quotient = image(floor if g["rounding_mode"] == "floor" else int, quotient)
+    return _after_broadcast(g, quotient, "input", "other")
 
 
 def _remainder(g: Given) -> Spread:
@@ -109,8 +109,8 @@ def _remainder(g: Given) -> Spread:
     divide(g.of(), divisor)  # refuses divisors that may be 0
     low, high = min(divisor.low, 0.0), max(divisor.high, 0.0)
     is_whole = divisor.is_whole and g.of().is_whole
-    made = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=is_whole)
-    return _after_broadcast(g, made, "input", "other")
+    remainder = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=is_whole)
+    return _after_broadcast(g, remainder, "input", "other")
 
 
 def _fmod(g: Given) -> Spread:
@@ -120,8 +120,8 @@ def _fmod(g: Given) -> Spread:
     limit = min(divisor.largest, dividend.largest)
     low, high = min(max(dividend.low, -limit), 0.0), max(min(dividend.high, limit), 0.0)
     is_whole = divisor.is_whole and dividend.is_whole
-    made = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=is_whole)
-    return _after_broadcast(g, made, "input", "other")
+    remainder = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=is_whole)
+    return _after_broadcast(g, remainder, "input", "other")
 
 
 def _shift(g: Given, sign: int) -> Spread:
@@ -138,8 +138,8 @@ def _shift(g: Given, sign: int) -> Spread:
     low, high = float(min(*ends, 0)), float(max(*ends, 0))
     if places.low == places.high:
         return scale(value, factors.low)._replace(low=low, high=high, is_whole=True)
-    made = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=True)
-    return _after_broadcast(g, made, "input", "other")
+    shifted = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=True)
+    return _after_broadcast(g, shifted, "input", "other")
 
 
 def _angle(opposite: Spread, adjacent: Spread) -> Spread:
@@ -191,8 +191,8 @@ def _power(g: Given) -> Spread:
         largest = max(exponent.high, 0.0)
         powered = image(lambda x: exp_of(largest * log(x)) if x > 0 else 0.0, base)
         return _after_broadcast(g, mix(powered, base), "input", "exponent")
-    made = image(exp_of, multiply(image(log, base), exponent))
-    return _after_broadcast(g, made, "input", "exponent")
+    power = image(exp_of, multiply(image(log, base), exponent))
+    return _after_broadcast(g, power, "input", "exponent")
 
 
 def _whole_power(exponent: int, x: float) -> float:
@@ -218,11 +218,11 @@ def _masked_fill(g: Given) -> Spread:
 
 def _lerp(g: Given) -> Spread:
     start, end, weight = g.of(), g.of("end"), g.of("weight")
-    made = add(start, multiply(weight, subtract(end, start)))
+    result = add(start, multiply(weight, subtract(end, start)))
     if weight.low >= 0 and weight.high <= 1:
         low, high = min(start.low, end.low), max(start.high, end.high)
-        made = made._replace(low=max(made.low, low), high=min(made.high, high))
-    return _after_broadcast(g, made, "input", "end", "weight")
+        result = result._replace(low=max(result.low, low), high=min(result.high, high))
+    return _after_broadcast(g, result, "input", "end", "weight")
 
 
 def _third(combine: Callable[[Spread, Spread], Spread]) -> Rule:

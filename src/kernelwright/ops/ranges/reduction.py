@@ -61,9 +61,9 @@ def variance(v: Spread, count: float, correction: float) -> Spread:
     if count <= correction:
         raise OutOfDomain(f"variance of {count:g} elements with correction {correction}")
     centred = Spread(v.low - v.mean, v.high - v.mean, 0.0, v.std, v.independent)
-    made = scale(total(square(centred), count), 1 / (count - correction))
-    low = max(made.low, 0.0) if v.independent else 0.0
-    return made._replace(low=low, mean=max(made.mean, low))
+    spread = scale(total(square(centred), count), 1 / (count - correction))
+    low = max(spread.low, 0.0) if v.independent else 0.0
+    return spread._replace(low=low, mean=max(spread.mean, low))
 
 
 def _variance(g: Given) -> Spread:
@@ -219,14 +219,14 @@ def _batch_norm_train(g: Given) -> tuple[Spread, ...]:
     """The result, the batch's mean and inverse deviation, then the running statistics."""
     v, shape = g.of(), g["input"].shape
     count, share = shape[0] * prod(shape[2:]), g["momentum"]
-    made = _by_channel(g, count, True)
+    normed = _by_channel(g, count, True)
     mean = average(v, count)
     var = variance(v, count, 1)
     deviation = 1 / sqrt(v.std * v.std + g["eps"])
     inverse = Spread(0.0, 1 / sqrt(g["eps"]), deviation, deviation / sqrt(count))
     moved_mean = add(scale(g.of("running_mean"), 1 - share), scale(mean, share))
     moved_var = add(scale(g.of("running_var"), 1 - share), scale(var, share))
-    return made, mean, inverse, moved_mean, moved_var
+    return normed, mean, inverse, moved_mean, moved_var
 
 
 def _sum(g: Given) -> Spread:

@@ -23,8 +23,8 @@ def diagonal_product(site: Site) -> tuple[Ref, ...] | None:
 def _entries(site: Site, matrix: Ref) -> Ref | None:
     """What lies on the diagonal of a value, where that is how it was made."""
     index = site.flow.maker(matrix)
-    made = None if index is None else site.flow.program.calls[index]
-    if made is None or made.op != "aten.diag_embed.default" or len(made.args) > 1:
+    maker = None if index is None else site.flow.program.calls[index]
+    if maker is None or maker.op != "aten.diag_embed.default" or len(maker.args) > 1:
         return None  # further arguments place the diagonal elsewhere
-    [(_, entries)] = made.args
+    [(_, entries)] = maker.args
     return entries if isinstance(entries, Ref) else None

@@ -37,12 +37,12 @@ class Elsewhere:
     def _cases(self) -> list[tuple[Program, Tensors, Tensors]]:
         """(the program at other sizes, its inputs, its results), where the program itself runs."""
         cases = []
-        for made in shape_variants(self._program, NUM_SHAPES, self._seed, max_flops=MAX_FLOPS):
-            if not same_attributes(made, self._program):
+        for variant in shape_variants(self._program, NUM_SHAPES, self._seed, max_flops=MAX_FLOPS):
+            if not same_attributes(variant, self._program):
                 continue
-            inputs = make_inputs(made, self._seed)
+            inputs = make_inputs(variant, self._seed)
             try:
-                cases.append((made, inputs, _results(made, inputs, self._seed)))
+                cases.append((variant, inputs, _results(variant, inputs, self._seed)))
             except Exception:  # sizes that PyTorch refuses say nothing about the rewriting
                 continue
         return cases

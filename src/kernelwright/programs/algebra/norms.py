@@ -74,10 +74,10 @@ def _mean_by_channel(site: Site, norm: Call) -> Ref:
     flat = site.reshaped(x, (batch, groups, channels // groups * prod(shape[2:])))
     spread = site.emit("var", input=flat, dim=(2,), correction=0, keepdim=True)
     inverse = site.emit("rsqrt", input=site.emit("add", input=spread, other=norm.arg("eps")))
-    made = site.emit("sub", input=grouped, other=middle)
-    made = site.reshaped(site.emit("mul", input=made, other=inverse), (batch, channels))
+    mean = site.emit("sub", input=grouped, other=middle)
+    mean = site.reshaped(site.emit("mul", input=mean, other=inverse), (batch, channels))
     if norm.arg("weight") is not None:
-        made = site.emit("mul", input=made, other=norm.arg("weight"))
+        mean = site.emit("mul", input=mean, other=norm.arg("weight"))
     if norm.arg("bias") is not None:
-        made = site.emit("add", input=made, other=norm.arg("bias"))
-    return made
+        mean = site.emit("add", input=mean, other=norm.arg("bias"))
+    return mean

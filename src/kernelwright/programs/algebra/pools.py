@@ -43,8 +43,8 @@ def merged_pools(site: Site) -> tuple[Ref, ...] | None:
     outer = call.arg("kernel_size")
     kernel = tuple(k + (n - 1) * s for k, n, s in zip(inner, outer, step, strict=True))
     stride = tuple(a * b for a, b in zip(step, call.arg("stride"), strict=True))
-    made = site.emit(call.op, input=before.arg("input"), kernel_size=kernel, stride=stride)
-    return (made,)
+    merged = site.emit(call.op, input=before.arg("input"), kernel_size=kernel, stride=stride)
+    return (merged,)
 
 
 def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
@@ -63,8 +63,8 @@ def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
     if not is_same_space or set(product.arg("dilation")) != {1}:
         return None
     is_transposed = product.op.startswith("conv_transpose")
-    made = (_of_transposed if is_transposed else _of_plain)(site, product)
-    return None if made is None else (chain.behind(site, made, "mean", spatial),)
+    summed = (_of_transposed if is_transposed else _of_plain)(site, product)
+    return None if summed is None else (chain.behind(site, summed, "mean", spatial),)
 
 
 def _of_plain(site: Site, product: Call) -> Ref | None:
@@ -115,8 +115,10 @@ def _of_transposed(site: Site, product: Call) -> Ref | None:
     values: dict[str, Any] = {"input": product.arg("input"), "weight": kernel}
     padding = tuple(max(0, *pair) for pair in edges)
     values |= {"bias": product.arg("bias"), "padding": padding}
-    made = site.emit(f"conv{rank - 2}d", **values)
-    return _cut(site, made, tuple(p - left for p, (left, _) in zip(padding, edges, strict=True)))
+    convolved = site.emit(f"conv{rank - 2}d", **values)
+    return _cut(
+        site, convolved, tuple(p - left for p, (left, _) in zip(padding, edges, strict=True))
+    )
 
 
 def _padding(around: list[tuple[int, int]]) -> tuple[int, ...]:
@@ -124,10 +126,10 @@ def _padding(around: list[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(side for pair in reversed(around) for side in pair)
 
 
-def _cut(site: Site, made: Ref, starts: tuple[int, ...]) -> Ref:
+def _cut(site: Site, value: Ref, starts: tuple[int, ...]) -> Ref:
     """The positions that the pool has, from these on."""
     for d, start in enumerate(starts, 2):
         size = site.call.types[0].shape[d]
-        if site.shape(made)[d] != size:
-            made = site.emit("slice", input=made, dim=d, start=start, end=start + size)
-    return made
+        if site.shape(value)[d] != size:
+            value = site.emit("slice", input=value, dim=d, start=start, end=start + size)
+    return value

@@ -77,9 +77,9 @@ def _sweep(
     for rule in rules:
         i = 0
         while i < len(flow.program.calls):
-            made = _applied(flow, i, rule)
-            if made is not None and (price := cost(made)) < least and may_be(made):
-                flow, least = Dataflow(made), price
+            candidate = _applied(flow, i, rule)
+            if candidate is not None and (price := cost(candidate)) < least and may_be(candidate):
+                flow, least = Dataflow(candidate), price
                 used.append(rule.__name__)
             else:
                 i += 1
@@ -92,12 +92,12 @@ def _applied(flow: Dataflow, index: int, rule: Rule) -> Program | None:
     caller owns."""
     site = Site(flow, index)
     try:
-        made = None if site.call.is_extern else rule(site)
+        replacement = None if site.call.is_extern else rule(site)
     except ValueError:
         return None
-    if made is None:
+    if replacement is None:
         return None
-    program, instead = flow.program, dict(zip(site.call.outputs, made, strict=True))
+    program, instead = flow.program, dict(zip(site.call.outputs, replacement, strict=True))
     if any(site.type_of(new) != program.type_of(old) for old, new in instead.items()):
         return None
     calls = (

@@ -61,8 +61,8 @@ class Site:
 
     def emit(self, op: str, /, **values: Any) -> Ref:
         """Add a call of one result."""
-        (made,) = self.emit_all(op, **values)
-        return made
+        (result,) = self.emit_all(op, **values)
+        return result
 
     def reshaped(self, value: Ref, shape: tuple[int, ...]) -> Ref:
         """The value in this shape; itself where it has it. The largest size is left to be worked

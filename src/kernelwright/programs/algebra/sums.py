@@ -37,11 +37,11 @@ def _of_linear(site: Site, product: Call, total: ChainSum) -> Ref:
         x = site.emit(total.op, input=x, dim=rows, keepdim=True)
     if last in total.axes:
         weight = site.emit(total.op, input=weight, dim=(0,), keepdim=True)
-    made = site.emit("linear", input=x, weight=weight)
+    result = site.emit("linear", input=x, weight=weight)
     if bias is None:
-        return made
+        return result
     shift = summed(site, bias, product.types[0].shape, total.op, total.axes)
-    return site.emit("add", input=made, other=shift)
+    return site.emit("add", input=result, other=shift)
 
 
 def _of_matmul(site: Site, product: Call, total: ChainSum) -> Ref | None:
@@ -59,15 +59,15 @@ def _of_matmul(site: Site, product: Call, total: ChainSum) -> Ref | None:
         first = site.emit(total.op, input=first, dim=(-2,), keepdim=True)
     if rank - 1 in total.axes:
         second = site.emit(total.op, input=second, dim=(-1,), keepdim=True)
-    made = site.emit("matmul", input=first, other=second)
+    result = site.emit("matmul", input=first, other=second)
     batch = tuple(sorted(total.axes - {rank - 2, rank - 1}))
     if batch:
-        made = site.emit(total.op, input=made, dim=batch, keepdim=True)
+        result = site.emit(total.op, input=result, dim=batch, keepdim=True)
     if product.op not in _FIRST:
-        return made
+        return result
     shape = product.types[0].shape
     shift = summed(site, product.arg("input"), shape, total.op, total.axes)
-    return site.emit("add", input=made, other=shift)
+    return site.emit("add", input=result, other=shift)
 
 
 def pool_of_linear(site: Site) -> tuple[Ref, ...] | None:
@@ -92,8 +92,8 @@ def pool_of_linear(site: Site) -> tuple[Ref, ...] | None:
         row = site.reshaped(bias, (1, *site.shape(bias)))
         row = site.emit("avg_pool1d", input=row, **pooling)
         bias = site.reshaped(row, site.shape(row)[1:])
-    made = site.emit("linear", input=product.arg("input"), weight=weight, bias=bias)
-    return (made if view is None else site.emit("unsqueeze", input=made, dim=view.arg("dim")),)
+    linear = site.emit("linear", input=product.arg("input"), weight=weight, bias=bias)
+    return (linear if view is None else site.emit("unsqueeze", input=linear, dim=view.arg("dim")),)
 
 
 def sum_of_outer_product(site: Site) -> tuple[Ref, ...] | None:

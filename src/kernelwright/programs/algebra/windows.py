@@ -27,8 +27,8 @@ def sum_of_convolution(site: Site) -> tuple[Ref, ...] | None:
         return None
     if not total.axes - {0}:
         return None
-    made = _summed(site, product, total)
-    return (placed(site, chain.behind(site, made, total.op, total.axes)),)
+    summed = _summed(site, product, total)
+    return (placed(site, chain.behind(site, summed, total.op, total.axes)),)
 
 
 def _summed(site: Site, product: Call, total: ChainSum) -> Ref:
@@ -49,21 +49,21 @@ def _summed(site: Site, product: Call, total: ChainSum) -> Ref:
                 given[axis - 2] = value
                 settings[name] = tuple(given)
     if len(spatial) == len(shape) - 2 and product.arg("groups") == 1:
-        made = _as_linear(site, x, weight, is_transposed=is_transposed)
+        result = _as_linear(site, x, weight, is_transposed=is_transposed)
     else:
         if is_transposed:
             x, settings = _facing(site, x, spatial, settings)
         settings |= {"input": x, "weight": weight, "bias": None}
-        made = site.emit(product.op, **settings)
+        result = site.emit(product.op, **settings)
     if 0 in total.axes:
-        made = site.emit("sum", input=made, dim=(0,), keepdim=True)
+        result = site.emit("sum", input=result, dim=(0,), keepdim=True)
     if total.op == "mean":
-        made = site.emit("div", input=made, other=prod(shape[axis] for axis in total.axes))
+        result = site.emit("div", input=result, other=prod(shape[axis] for axis in total.axes))
     if bias is None:
-        return made
+        return result
     column = site.reshaped(bias, (shape[1], *(1,) * (len(shape) - 2)))
     shift = summed(site, column, shape, total.op, total.axes)
-    return site.emit("add", input=made, other=shift)
+    return site.emit("add", input=result, other=shift)
 
 
 _NO_WINDOW = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
@@ -140,8 +140,8 @@ def _as_linear(site: Site, x: Ref, weight: Ref, *, is_transposed: bool) -> Ref:
     width = prod(site.shape(x)[1:])
     rows = site.reshaped(x, (site.shape(x)[0], width))
     columns = site.reshaped(weight, (site.shape(weight)[0], width))
-    made = site.emit("linear", input=rows, weight=columns)
-    return site.reshaped(made, (*site.shape(made), *(1,) * (rank - 2)))
+    linear = site.emit("linear", input=rows, weight=columns)
+    return site.reshaped(linear, (*site.shape(linear), *(1,) * (rank - 2)))
 
 
 def _facing(

@@ -55,7 +55,7 @@ class Uses:
             current = Ref(pending.pop())
             for call in (self.program.calls[i] for i in self._users[current.name]):
                 if not call.is_extern and call.operator.family == "shape":
-                    pending.extend(made for made in call.outputs if made not in seen)
+                    pending.extend(output for output in call.outputs if output not in seen)
                     seen.update(call.outputs)
                     continue
                 for parameter, value in call.args:
@@ -111,10 +111,10 @@ def choose_inits(program: Program, names: Sequence[str], examples: Sequence[Any]
 
 def choose_init(uses: Uses, value: Input, name: str, example: Any = None) -> Init:
     """The draw of one input; see `choose_inits`."""
-    made = value.type
+    input_type = value.type
     if (init := uses.init(value.name)) is not None:
         return init
-    default = default_init(made)
+    default = default_init(input_type)
     if default.kind == "randint":  # a boolean buffer is a mask, even if it is named "bias"
         is_real = isinstance(example, torch.Tensor) and not isinstance(example, FakeTensor)
         if is_real and not example.is_meta and example.numel():

@@ -137,17 +137,17 @@ class _DrawReader:
 
     def _converted(self, inner: DrawnInput, node: ast.Call) -> DrawnInput:
         """`.contiguous(memory_format=...)`, `.to(...)`, `.cuda()`: devices are not a program's."""
-        made = inner.type
+        converted = inner.type
         for value in (*node.args, *(k.value for k in node.keywords)):
             try:
                 wanted = constant(value, self.names)
             except NotConstant:
                 continue
             if wanted in ALL_DTYPE_BYTES:
-                made = replace(made, dtype=wanted)
+                converted = replace(converted, dtype=wanted)
             elif wanted in ("channels_last", "contiguous"):
-                made = replace(made, layout=Layout(wanted))
-        return replace(inner, type=made)
+                converted = replace(converted, layout=Layout(wanted))
+        return replace(inner, type=converted)
 
     def _call(self, node: ast.Call, kind: str) -> DrawnInput:
         try:

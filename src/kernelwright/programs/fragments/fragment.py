@@ -112,8 +112,8 @@ def part_of(program: Program, calls: Collection[int], graph: CallGraph | None = 
     if not part or not graph.is_convex(part):
         raise ValueError(f"calls {sorted(part)} are not a convex part of the program")
     inside = [program.calls[i] for i in sorted(part)]
-    made = {name for call in inside for name in call.outputs}
-    reads = dict.fromkeys(name for call in inside for name in call.refs() if name not in made)
+    results = {name for call in inside for name in call.outputs}
+    reads = dict.fromkeys(name for call in inside for name in call.refs() if name not in results)
     outputs = tuple(
         name
         for call in inside
@@ -187,7 +187,7 @@ def _renamed(call: Call, names: Mapping[str, str]) -> Call:
 
 def _merged(program: Program, fragment: Fragment, inner: list[Call]) -> list[Call]:
     """Calls before the fragment, the fragment, calls after: those that need it come after."""
-    needs, made = set(fragment.outputs), []
+    needs, before = set(fragment.outputs), []
     after: list[Call] = []
     for i, call in enumerate(program.calls):
         if i in fragment.calls:
@@ -196,8 +196,8 @@ def _merged(program: Program, fragment: Fragment, inner: list[Call]) -> list[Cal
             after.append(call)
             needs.update(call.outputs)
         else:
-            made.append(call)
-    return [*made, *inner, *after]
+            before.append(call)
+    return [*before, *inner, *after]
 
 
 def enumerate_fragments(

@@ -63,14 +63,14 @@ class Translator:
         Returns:
             The dtype of the tensor that it stands for; the program's input may be its carrier.
         """
-        made = self._type_of(node, node.meta["val"])
-        if not is_carried(made.dtype):
-            self._values[node] = self.builder.input(made)
-            return made.dtype
-        carrier = self.builder.input(type_of(carried(meta_tensor(made))))
-        op, args = into_program(made.dtype)
+        value_type = self._type_of(node, node.meta["val"])
+        if not is_carried(value_type.dtype):
+            self._values[node] = self.builder.input(value_type)
+            return value_type.dtype
+        carrier = self.builder.input(type_of(carried(meta_tensor(value_type))))
+        op, args = into_program(value_type.dtype)
         self._values[node] = self.builder.call(op, self=carrier, **args)[0]
-        return made.dtype
+        return value_type.dtype
 
     def output(self, value: Ref) -> tuple[Ref, str]:
         """A value as the program returns it, itself or its carrier, and the value's own dtype."""
@@ -122,8 +122,8 @@ class Translator:
         if (same := self._unchanged(node, name, values)) is not None:
             self._values[node] = same
             return
-        made = self._by_record(node, name, values)
-        self._values[node] = made if made is not None else self._as_extern(node, name, values)
+        value = self._by_record(node, name, values)
+        self._values[node] = value if value is not None else self._as_extern(node, name, values)
 
     def _arguments(self, node: Node) -> dict[str, Any]:
         """What the node gives, by the names of the schema."""
@@ -210,7 +210,7 @@ class Translator:
         needed = [n.args[1] for n in node.users if n.target is builtin.getitem]
         if len(types) > len(result) or any(i not in range(len(types)) for i in needed):
             return None
-        if not all(_agrees(made, seen) for made, seen in zip(types, result, strict=False)):
+        if not all(_agrees(computed, seen) for computed, seen in zip(types, result, strict=False)):
             return None
         return self.builder.append(operator.name, args, types)
 
@@ -222,11 +222,11 @@ class Translator:
             result = node.meta["val"]
             results = result if isinstance(result, list | tuple) else (result,)
             types = tuple(self._type_of(node, item) for item in results if item is not None)
-        made = self.builder.append(name, args, types)
+        names = self.builder.append(name, args, types)
         if not extern.returns_sequence(name):
-            return made[0]
-        left = iter(made)
-        is_tensor = extern.computed(name, dict(args)) or (True,) * len(made)
+            return names[0]
+        left = iter(names)
+        is_tensor = extern.computed(name, dict(args)) or (True,) * len(names)
         return tuple([next(left) if is_one else None for is_one in is_tensor])
 
     def _type_of(self, node: Node, result: Any) -> TensorType:

@@ -151,6 +151,6 @@ def _ends_in_records(node: Node, table: Table) -> bool:
     values = (given.meta["val"] for given in tensors)
     is_narrow = any(value.dtype in (torch.float16, torch.bfloat16) for value in values)
     return all(
-        not made.is_extern and (not is_narrow or made.operator.numerics is Numerics.EXACT)
-        for made in translator.builder.calls
+        not emitted.is_extern and (not is_narrow or emitted.operator.numerics is Numerics.EXACT)
+        for emitted in translator.builder.calls
     )

@@ -250,9 +250,9 @@ def _program_of(
     for node in computing_nodes(exported.graph):
         translator.translate(node)
     results = _Results.read(translator, exported, _inside_parts(args, kwargs))
-    made = _numbers_made(exported)
+    number_of = _numbers_made(exported)
     given = zip(translator.builder.inputs, sources, strict=True)
-    numbers = {value.name: made[s.name] for value, s in given if s.name in made}
+    numbers = {value.name: number_of[s.name] for value, s in given if s.name in number_of}
     changed = frozenset(name for _, name in results.mutations if name in plain)
     paths = [_path_text(path) for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]]
     held = attributes.held(module)

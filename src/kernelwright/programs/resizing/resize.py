@@ -164,10 +164,10 @@ class _Resizing:
             if value.name not in self.types:
                 self._decide(value.name, tuple(map(self.sizes, value.type.shape)))
         inputs = tuple(Input(v.name, self.types[v.name], v.init) for v in self.program.inputs)
-        made = Program(inputs, tuple(calls), self.program.outputs)
-        old, new = Uses(self.program), Uses(made)
-        fresh = tuple(replace(v, init=_fitting(old, new, v)) for v in made.inputs)
-        resized = Program(fresh, made.calls, made.outputs)
+        resized_calls = Program(inputs, tuple(calls), self.program.outputs)
+        old, new = Uses(self.program), Uses(resized_calls)
+        fresh = tuple(replace(v, init=_fitting(old, new, v)) for v in resized_calls.inputs)
+        resized = Program(fresh, resized_calls.calls, resized_calls.outputs)
         _check_values(resized)
         return resized
 

@@ -94,14 +94,14 @@ def _resized(program: Program, sizes: Mapping[int, int], fixed_attributes: bool)
     """The program at these sizes; None where operators refuse them or a layout is lost: PyTorch
     may return a contiguous result from a channels-last image of one channel, which is both."""
     try:
-        made = resize(program, lambda n: sizes.get(n, n), fixed_attributes=fixed_attributes)
+        resized = resize(program, lambda n: sizes.get(n, n), fixed_attributes=fixed_attributes)
     except ValueError:
         return None
     is_lost = any(
         _has_both_layouts(new) and not _has_both_layouts(old)
-        for old, new in zip(_types(program), _types(made), strict=True)
+        for old, new in zip(_types(program), _types(resized), strict=True)
     )
-    return None if is_lost else made
+    return None if is_lost else resized
 
 
 def _has_both_layouts(made: TensorType) -> bool:
@@ -124,10 +124,10 @@ def enlarged(program: Program, min_elements: int) -> Program | None:
     if factor == 1:
         return None
     larger = [
-        made
+        resized
         for size in free_sizes(program)
-        if (made := _resized(program, {size: size * factor + 1}, fixed_attributes=True))
-        and largest(made) >= min_elements
+        if (resized := _resized(program, {size: size * factor + 1}, fixed_attributes=True))
+        and largest(resized) >= min_elements
     ]
     return min(larger, key=num_bytes, default=None)
 
@@ -163,12 +163,12 @@ def shape_variants(
             size: rng.choice(ODD_SIZES) if rng.random() < share else base
             for size, base in small.items()
         }
-        made = _resized(program, sizes, fixed_attributes)
-        if made is None or made == program or made in variants:
+        variant = _resized(program, sizes, fixed_attributes)
+        if variant is None or variant == program or variant in variants:
             continue
-        if largest(made) > 4 * max_elements or made.flops() > 4 * max_flops:
+        if largest(variant) > 4 * max_elements or variant.flops() > 4 * max_flops:
             continue
-        variants.append(made)
+        variants.append(variant)
         if len(variants) == count:
             break
     return variants
@@ -193,10 +193,15 @@ def aligned_variants(
             for size, bracket in brackets.items()
             if rng.random() < share or bracket < size
         }
-        made = _resized(program, sizes, fixed_attributes=True)
-        if made is None or made == program or made in variants or largest(made) > 2 * max_elements:
+        variant = _resized(program, sizes, fixed_attributes=True)
+        if (
+            variant is None
+            or variant == program
+            or variant in variants
+            or largest(variant) > 2 * max_elements
+        ):
             continue
-        variants.append(made)
+        variants.append(variant)
         if len(variants) == count:
             break
     return variants
@@ -208,8 +213,8 @@ def _brackets(program: Program, max_elements: int) -> dict[int, int]:
     brackets = {size: 1 << (size - 1).bit_length() for size in free_sizes(program)}
     inner = {value.type.shape[-1] for value in program.inputs if value.type.shape}
     stuck: set[int] = set()
-    made: Program | None = program
-    while made is not None and largest(made) > max_elements and stuck != brackets.keys():
+    resized: Program | None = program
+    while resized is not None and largest(resized) > max_elements and stuck != brackets.keys():
         size = max(brackets.keys() - stuck, key=lambda s: (s not in inner, brackets[s], s))
         if brackets[size] <= _SMALL:
             stuck.add(size)
@@ -219,7 +224,7 @@ def _brackets(program: Program, max_elements: int) -> dict[int, int]:
         if (smaller := _resized(program, sizes, fixed_attributes=True)) is None:
             stuck.add(size)
             continue
-        brackets, made = tried, smaller
+        brackets, resized = tried, smaller
     return brackets
 
 

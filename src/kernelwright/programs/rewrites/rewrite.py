@@ -83,9 +83,9 @@ def channels_last(program: Program) -> Program:
             for name in ("input", "weight"):
                 values[name] = converter.convert(builder, values[name], Layout.CHANNELS_LAST)
             if is_row:
-                (made,) = builder.call(call.op.replace("1d", "2d"), **values)
-                made = converter.convert(builder, made, Layout.CONTIGUOUS)
-                return builder.call("squeeze", input=made, dim=2)
+                (convolved,) = builder.call(call.op.replace("1d", "2d"), **values)
+                convolved = converter.convert(builder, convolved, Layout.CONTIGUOUS)
+                return builder.call("squeeze", input=convolved, dim=2)
         return builder.call(call.op, **values)
 
     def finish(builder: Builder, name: str, ref: Ref) -> Ref:
@@ -162,8 +162,8 @@ def rewritten(
     refs = {value.name: builder.input(value.type, value.init) for value in program.inputs}
     for call in program.calls:
         values = map_refs_in(dict(call.args), lambda ref: refs[ref.name])
-        made = rule(builder, call, dict(values))
-        if made is None:
-            made = builder.call(call.op, **values)
-        refs.update(zip(call.outputs, made, strict=True))
+        results = rule(builder, call, dict(values))
+        if results is None:
+            results = builder.call(call.op, **values)
+        refs.update(zip(call.outputs, results, strict=True))
     return builder.program([finish(builder, name, refs[name]) for name in program.outputs])

@@ -27,9 +27,9 @@ class SpelledInt(int):
     text: str
 
     def __new__(cls, value: int, text: str) -> "SpelledInt":
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
+        spelled = super().__new__(cls, value)
+        spelled.text = text
+        return spelled
 
     def __repr__(self) -> str:
         return self.text
@@ -41,9 +41,9 @@ class SpelledFloat(float):
     text: str
 
     def __new__(cls, value: float, text: str) -> "SpelledFloat":
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
+        spelled = super().__new__(cls, value)
+        spelled.text = text
+        return spelled
 
     def __repr__(self) -> str:
         return self.text

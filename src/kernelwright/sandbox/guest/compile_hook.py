@@ -43,19 +43,19 @@ def collect(
             grid({**dict(zip(kernel.arg_names, args, strict=False)), **kwargs})
         try:
             with limit.paused():
-                made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+                kernel_made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
         except NOT_COMPILED:
             raise  # a candidate may catch these, and launch another kernel
         except Exception as error:
             if not _is_of_compiler(error):
                 raise  # arguments that do not fit the kernel: the same
             raise IllegalKernel(f"{error}") from error
-        if made.metadata.shared > MAX_SHARED_BYTES:
-            raise OutOfResources(made.metadata.shared, MAX_SHARED_BYTES, "shared memory")
-        signatures.append(list(made.src.signature.values()))
+        if kernel_made.metadata.shared > MAX_SHARED_BYTES:
+            raise OutOfResources(kernel_made.metadata.shared, MAX_SHARED_BYTES, "shared memory")
+        signatures.append(list(kernel_made.src.signature.values()))
         if measures:
-            _note(compiled, kernel.fn.__name__, _usage(made))
-        return made
+            _note(compiled, kernel.fn.__name__, _usage(kernel_made))
+        return kernel_made
 
     JITFunction.run = compile_only
     try:

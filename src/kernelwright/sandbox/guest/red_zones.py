@@ -35,16 +35,16 @@ class RedZones:
             zone.fill_(_PATTERN)
         self._whole.append(whole)
         self._num_bytes += num_bytes
-        made = torch.empty(0, dtype=meta.dtype, device=self.device)
-        return made.set_(
+        tensor = torch.empty(0, dtype=meta.dtype, device=self.device)
+        return tensor.set_(
             whole.untyped_storage(), ZONE_BYTES // meta.dtype.itemsize, meta.shape, meta.strides
         )
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """The same values and strides between zones."""
-        made = self.empty(TensorMeta.of(tensor))
-        flat_span(made).copy_(flat_span(tensor))
-        return made
+        copied = self.empty(TensorMeta.of(tensor))
+        flat_span(copied).copy_(flat_span(tensor))
+        return copied
 
     def overrun(self) -> torch.Tensor:
         """Whether something wrote into a zone, a boolean scalar; nothing is waited for."""

@@ -382,10 +382,10 @@ class Guest:
     def take_kernels(self, name: str) -> Path | None:
         """What was compiled of a candidate, moved to where no guest can change it; None where
         nothing was. Whoever takes it removes it."""
-        made = self._folder / SCRATCH / self._caches[name]
-        taken = self._folder.parent / made.name.replace("cache", "kernels")
+        cache = self._folder / SCRATCH / self._caches[name]
+        taken = self._folder.parent / cache.name.replace("cache", "kernels")
         try:
-            os.rename(made, taken)
+            os.rename(cache, taken)
         except OSError:
             return None
         return taken

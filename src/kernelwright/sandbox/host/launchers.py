@@ -87,9 +87,9 @@ def _build(name: str, source: str) -> None:
     with _locked(folder() / f"{key}.lock"):
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=folder()) as work:
-                made = _compiled(name, source, work)
+                library = _compiled(name, source, work)
                 target.parent.mkdir(exist_ok=True)
-                os.replace(made, target)
+                os.replace(library, target)
 
 
 def _compiled(name: str, source: str, work: str) -> Any:

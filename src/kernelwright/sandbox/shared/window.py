@@ -57,8 +57,8 @@ def opened(handle: str) -> torch.Tensor:
         RuntimeError: it cannot be opened.
     """
     pointer = ctypes.c_uint64()
-    made = _Handle.from_buffer_copy(bytes.fromhex(handle))
-    _call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), made, ctypes.c_uint(_LAZY_PEER_ACCESS))
+    parsed = _Handle.from_buffer_copy(bytes.fromhex(handle))
+    _call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), parsed, ctypes.c_uint(_LAZY_PEER_ACCESS))
     return _tensor_at(pointer)
 
 

@@ -129,8 +129,8 @@ class RayExecutor(JobPool):
         options: dict[str, Any] = asdict(self._share)
         options |= {"max_restarts": 0, "max_task_retries": 0}
         options["max_concurrency"] = IN_FLIGHT + 1  # `begin` while another job runs; `close`
-        made = ray.remote(**options)(_Remote)
-        return _Actor(made.remote(self._factory.target, self._factory.arguments))
+        actor_class = ray.remote(**options)(_Remote)
+        return _Actor(actor_class.remote(self._factory.target, self._factory.arguments))
 
     def _collect(self, ledger: Ledger) -> Iterator[Done]:
         """What actors answer next; waits a moment at most."""

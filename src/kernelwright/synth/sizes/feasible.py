@@ -122,15 +122,15 @@ class _Term:
         return whole
 
     def _product(self, other: "_Term", ends: IntegerSpan) -> "_Term":
-        made = self._named(ends)
+        product = self._named(ends)
         factors = []
         for term in (self, other):
             # The solver multiplies variables, not sums of them
             variable = self._named(term.ends)
             self.model.add(variable.expression == term.expression)
             factors.append(variable.expression)
-        self.model.add_multiplication_equality(made.expression, factors)
-        return made
+        self.model.add_multiplication_equality(product.expression, factors)
+        return product
 
     def _named(self, ends: IntegerSpan) -> "_Term":
         """A new variable."""

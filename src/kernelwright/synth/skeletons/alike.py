@@ -157,12 +157,12 @@ def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _S
     ]
     new = [shape for shape, read in both if read is None]
     look = only_ones if sight.is_coarse else named_anew
-    made, asks = look(
+    made_shapes, asks = look(
         [*new, *(results[which] for which in sight.results)],
         tuple([wanted[place] for place in places]),
         letter="a",
     )
-    return tuple(zip(places, asks, strict=True)), made
+    return tuple(zip(places, asks, strict=True)), made_shapes
 
 
 def _arranged(form: Form) -> list[Weighted[Arrangement]]:
@@ -173,13 +173,13 @@ def _arranged(form: Form) -> list[Weighted[Arrangement]]:
     for choice in product(*menus):
         values = dict(zip(form.menus, (value for value, _ in choice), strict=True))
         try:
-            made = form.arrange(values)
+            arrangement = form.arrange(values)
         except ValueError:
             continue
-        seen = zip(form.slots, made.shapes, strict=True)
+        seen = zip(form.slots, arrangement.shapes, strict=True)
         shapes = tuple(shape for slot, shape in seen if slot.reads_results)
-        group = groups.setdefault((shapes, made.results), [])
-        group.append((made, prod(weight for _, weight in choice)))
+        group = groups.setdefault((shapes, arrangement.results), [])
+        group.append((arrangement, prod(weight for _, weight in choice)))
     return [weighted(group) for group in groups.values()]
 
 

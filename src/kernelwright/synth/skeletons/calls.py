@@ -117,10 +117,10 @@ class Calls:
 
     def _fits(self, pattern: Pattern, op: str) -> tuple[FittingForm, ...]:
         which = {read.place: index for index, read in enumerate(pattern.reads)}
-        made = (self._forms[seen].get(op, ()) for seen in self._makers[pattern])
+        forms = (self._forms[seen].get(op, ()) for seen in self._makers[pattern])
         return tuple(
             FittingForm(form, tuple(map(which.get, places(form))))
-            for form in chain.from_iterable(made)
+            for form in chain.from_iterable(forms)
         )
 
     def _ops(self, pattern: Pattern, weights: Mapping[str, int]) -> Weighted[str]:

@@ -128,8 +128,8 @@ class Draft:
         for call in self.calls:
             for value in call.reads:
                 if value not in refs:
-                    made = TensorType(sized(self.shapes[value]), self.kinds[value].dtype)
-                    refs[value] = builder.input(made)
+                    input_type = TensorType(sized(self.shapes[value]), self.kinds[value].dtype)
+                    refs[value] = builder.input(input_type)
             tensors = _arguments(call, [refs[value] for value in call.reads])
             attributes = {name: sized(value) for name, value in call.attributes.items()}
             results = builder.call(call.form.op, **tensors, **attributes)

@@ -115,14 +115,14 @@ class SkeletonPlan:
         for alike in self._choices.alike(self._fits[at], sight):
             equations = Equations()
             now: Mapping[int, Shape] = shapes
-            made: Sequence[Shape] = alike.made
+            made_shapes: Sequence[Shape] = alike.made
             if alike.asks:
                 try:
-                    made = self._made(alike, sizes, equations)
+                    made_shapes = self._made(alike, sizes, equations)
                     now = self._solved(shapes, equations)
                 except Contradiction:
                     continue
-            now = {**now, **dict(zip(new, made, strict=True))}
+            now = {**now, **dict(zip(new, made_shapes, strict=True))}
             yield alike, self._seen([now[value] for value in live], equations)
 
     def _matter(
@@ -154,13 +154,13 @@ class SkeletonPlan:
         have = tuple([sizes[place] for place, _ in alike.asks])
         asks = tuple([size for _, size in alike.asks])
         named = meet([have], [asks], equations, lambda: Var(f"n{next(numbers)}"))
-        made = [tuple(map(equations.solved, named.shape(shape))) for shape in alike.made]
-        for size in chain(*made):
+        shapes = [tuple(map(equations.solved, named.shape(shape))) for shape in alike.made]
+        for size in chain(*shapes):
             if isinstance(size, Expr):
                 check_size(size, self._low, equations)
             elif size < 1:
                 raise Contradiction(f"a size of {size}")
-        return made
+        return shapes
 
     def _solved(self, shapes: Mapping[int, Shape], equations: Equations) -> dict[int, Shape]:
         """The shapes by what is known now.

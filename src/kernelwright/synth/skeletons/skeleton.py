@@ -138,12 +138,12 @@ class _Wiring:
         Which values of a Kind, and in which slots, is drawn uniformly.
         """
         values: list[int] = []
-        made: list[tuple[ValueKind, int]] = []
+        results_kept: list[tuple[ValueKind, int]] = []
         read: dict[ValueKind, list[int]] = {}
         for _, kind, is_new in step.pattern.reads:
             if is_new:
                 values.append(self._next())
-                made.append((kind, values[-1]))
+                results_kept.append((kind, values[-1]))
             else:
                 values.append(_take(self._waiting[kind], rng))
                 read.setdefault(kind, []).append(values[-1])
@@ -152,8 +152,8 @@ class _Wiring:
         for kind, kept in read.items():
             self._waiting[kind].extend(kept)
         results = tuple(self._next() for _ in step.pattern.results)
-        made.extend((step.pattern.results[at], results[at]) for at in step.kept)
-        for kind, value in made:
+        results_kept.extend((step.pattern.results[at], results[at]) for at in step.kept)
+        for kind, value in results_kept:
             self._waiting[kind].append(value)
         op = step.ops.draw(rng)
         self.calls.append(SkeletonCall(op, step.pattern, tuple(values), results))

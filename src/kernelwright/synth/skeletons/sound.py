@@ -86,15 +86,15 @@ class SoundSkeletons:
         agree in rank and dtype."""
         inputs: dict[str, Input] = {}
         calls: list[Call] = []
-        made: set[str] = set()
+        named: set[str] = set()
         for index, call in enumerate(skeleton.calls):
             plain = _plain_call(self._skeletons.fits(call)[0])
             reads = list(_names(index, call, plain.fit))
             for name, read in zip(reads, plain.slots, strict=True):
-                if name not in made:
+                if name not in named:
                     inputs.setdefault(name, Input(name, read))
             results = [_name(value) for value in call.results]
-            made.update(results)
+            named.update(results)
             calls.append(plain.made(reads, results))
         return Program(tuple(inputs.values()), tuple(calls), calls[-1].outputs)
 

@@ -183,7 +183,7 @@ class Flash:
         Raises:
             NotWritable: one has the name of another axis's.
         """
-        taken = {name for other, made in self._parts.items() if other != axis for name in made}
+        taken = {name for other, names in self._parts.items() if other != axis for name in names}
         if taken & self._parts[axis].keys():
             raise NotWritable("views split two axes alike")
         return [f"{name} = {text}" for name, text in self._parts[axis].items()]

@@ -13,12 +13,12 @@ from kernelwright.teacher.tile.source import assemble, kernel, out_buffers
 
 def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
     """One kernel, or one of partial results and one that merges them."""
-    made, buffers = _Kernels(flash, tile).made()
+    kernels, buffers = _Kernels(flash, tile).made()
     buffers += out_buffers(flash.epilogue, flash.outputs)
-    named = [text for one in made for text in (*one.sizes, one.grid, *one.constants.values())]
+    named = [text for one in kernels for text in (*one.sizes, one.grid, *one.constants.values())]
     named += [size for buffer in buffers for size in buffer.sizes]
     sizes = flash.sizes.needed(named)
-    return assemble(flash.program, sizes, buffers, made, flash.is_wide)
+    return assemble(flash.program, sizes, buffers, kernels, flash.is_wide)
 
 
 class _Kernels:

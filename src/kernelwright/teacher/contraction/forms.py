@@ -42,14 +42,14 @@ def tiled(product: Product, schedule: ProductSchedule) -> Candidate:
     loop, grid = product.loop(schedule), tile_grid(product)
     if schedule.programs:
         loop, grid, lines = f"{loop}_persistent", walked_grid(product), walked(product, lines)
-    made = kernel(
+    tiled_kernel = kernel(
         plan(product, schedule, loop, program.calls),
         lines,
         grid,
         product.texts.symbols,
         product.constants,
     )
-    return _assembled(product, schedule, [made], out_buffers(body, program.outputs))
+    return _assembled(product, schedule, [tiled_kernel], out_buffers(body, program.outputs))
 
 
 def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
@@ -102,13 +102,13 @@ def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     calls = behind(program, program.outputs, until=product.call)
-    made = kernel(
+    combining = kernel(
         plan(product, _COMBINE, "pointwise", calls, "combine", tiles),
         lines,
         tile_grid(product),
         product.texts.symbols,
     )
-    return made, out_buffers(body, program.outputs)
+    return combining, out_buffers(body, program.outputs)
 
 
 def _assembled(

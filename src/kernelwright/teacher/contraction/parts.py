@@ -272,8 +272,8 @@ def assembled(
         counted: further sizes -> their text over the product's.
         extra: functions that the kernels call.
     """
-    named = [text for made in kernels for text in (*made.sizes, made.grid)]
-    named += [text for made in kernels for text in made.constants.values()]
+    named = [text for one_kernel in kernels for text in (*one_kernel.sizes, one_kernel.grid)]
+    named += [text for one_kernel in kernels for text in one_kernel.constants.values()]
     named += [size for buffer in buffers for size in buffer.sizes]
     sizes = product.texts.needed([*named, *counted.values()]) | dict(counted)
     return assemble(product.program, sizes, buffers, kernels, product.is_wide, extra)

@@ -49,7 +49,7 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
         *finish(body, product.program.outputs),
     ]
     tiles = {block: schedule.block_m, "BLOCK_K": schedule.block_k}
-    made = kernel(
+    row_kernel = kernel(
         plan(
             product, schedule, "looped", product.program.calls, "rows",
             tiles | {"num_warps": schedule.num_warps},
@@ -58,7 +58,7 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
         f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)",
         product.texts.symbols,
     )  # fmt: skip
-    return assembled(product, [made], out_buffers(body, product.program.outputs))
+    return assembled(product, [row_kernel], out_buffers(body, product.program.outputs))
 
 
 def _batch_position(product: Contraction, bound: str, block: str) -> list[str]:

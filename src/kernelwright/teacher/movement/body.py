@@ -137,11 +137,11 @@ class PullBody(TileBody):
 
     def assign(self, text: str, name: str = "at") -> str:
         """A variable that holds the text's value."""
-        made = [*self.before, *self.lines]
-        known = next((line for line in made if line.endswith(f" = {text}")), None)
+        lines = [*self.before, *self.lines]
+        known = next((line for line in lines if line.endswith(f" = {text}")), None)
         if known is not None:
             return known.partition(" = ")[0]
-        taken = sum(line.startswith(f"{name}{self._tag}_") for line in made)
+        taken = sum(line.startswith(f"{name}{self._tag}_") for line in lines)
         return self._set(f"{name}{self._tag}_{taken}", text)
 
     def position(self, text: str, size: str, length: int, conditions: Sequence[str] = ()) -> Dim:

@@ -53,14 +53,14 @@ def _taps(body: PullBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]
 
 def _scale(body: PullBody, call: Call, at: int) -> str:
     """The symbol of how many inputs an output is long."""
-    size, made = body.sizes.of(body.operand(call))[at], body.sizes.of(call.outputs[0])[at]
+    size, out_size = body.sizes.of(body.operand(call))[at], body.sizes.of(call.outputs[0])[at]
     if call.arg("align_corners"):
-        text = f"({size} - 1) / max({made} - 1, 1)"
+        text = f"({size} - 1) / max({out_size} - 1, 1)"
     elif call.arg("scale_factor") is not None:
         given = call.arg("scale_factor")
         text = f"1.0 / {given[at - 2] if isinstance(given, tuple) else given}"
     else:
-        text = f"{size} / {made}"
+        text = f"{size} / {out_size}"
     return body.sizes.symbol(text, f"{call.outputs[0]}SCALE{at}")
 
 

@@ -87,12 +87,12 @@ class Pulls:
             tag=f"_{tensor.node}",
         )
         text = body.value(tensor.node, index)
-        made = [*body.slices(), *body.lines, f"{tensor.node} = {text}"]
+        lines = [*body.slices(), *body.lines, f"{tensor.node} = {text}"]
         dims = [symbol for given in tensor.reads for symbol in self._sizes.of(given.name)]
-        for symbol, size in self._sizes.needed([*made, *dims]).items():
+        for symbol, size in self._sizes.needed([*lines, *dims]).items():
             self._scope.sizes[symbol] = self._sizes.closed(size)
-        words = " ".join(made)
-        return made, [given.name for given in tensor.reads if f"{given.name}_ptr" in words]
+        words = " ".join(lines)
+        return lines, [given.name for given in tensor.reads if f"{given.name}_ptr" in words]
 
     def _axis(self, group: IndexGroup) -> AxisText:
         bound = self._scope.count(group) if group.is_masked else ""

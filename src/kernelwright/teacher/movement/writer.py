@@ -77,12 +77,12 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
     sizes = ValueSizes(program)
     kernels: list[Kernel] = []
     buffers: list[Buffer] = []
-    for made, names in _groups(program, sizes):
-        part = _MovedPart.best(program, sizes, made, names)
+    for value_type, names in _groups(program, sizes):
+        part = _MovedPart.best(program, sizes, value_type, names)
         sizes = part.sizes
         kernels.append(part.kernel(tile))
         buffers += part.buffers
-    named = [symbol for made in kernels for symbol in (*made.sizes, made.grid)]
+    named = [symbol for each in kernels for symbol in (*each.sizes, each.grid)]
     named += [size for buffer in buffers for size in buffer.sizes]
     return assemble(program, sizes.needed(named), buffers, kernels, is_wide(program))
 
@@ -91,8 +91,8 @@ def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, l
     """Outputs of the same shape, whatever the inputs' are, and layout."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name in dict.fromkeys(program.outputs):
-        made = program.type_of(name)
-        groups.setdefault((made.shape, sizes.of(name), made.layout), []).append(name)
+        value_type = program.type_of(name)
+        groups.setdefault((value_type.shape, sizes.of(name), value_type.layout), []).append(name)
     for names in groups.values():
         yield program.type_of(names[0]), names
 

@@ -71,7 +71,7 @@ class AxisTable:
             NotWritable: sizes do not divide each other.
         """
         flat = [axis for dim in dims for axis in self.resolve(dim)]
-        made: list[tuple[int, ...]] = []
+        regrouped: list[tuple[int, ...]] = []
         for size in reversed(shape):
             dim: list[int] = []
             while size > 1:
@@ -86,17 +86,17 @@ class AxisTable:
                     size = 1
                 else:
                     raise NotWritable("a view mixes dimensions")
-            made.insert(0, tuple(dim))
-        return tuple(made)
+            regrouped.insert(0, tuple(dim))
+        return tuple(regrouped)
 
     def broadcast(self, operands: Sequence[Dims]) -> Dims:
         """Axes of a right-aligned broadcast, the operands' united."""
         rank = max(len(dims) for dims in operands)
         aligned = [((),) * (rank - len(dims)) + dims for dims in operands]
-        made: list[tuple[int, ...]] = []
+        broadcast_dims: list[tuple[int, ...]] = []
         for column in zip(*aligned, strict=True):
             wide = [dim for dim in column if dim]
             for dim in wide[1:]:
                 self.unite(wide[0], dim)
-            made.append(wide[0] if wide else ())
-        return tuple(made)
+            broadcast_dims.append(wide[0] if wide else ())
+        return tuple(broadcast_dims)

@@ -120,11 +120,11 @@ def _wrapper(
 
 def _cell(layers: Layers, y: str, finals: list[str]) -> list[str]:
     """Lines before the launches of a layer in one direction."""
-    made = f"{y} = torch.empty((*x.shape[:-1], y_width), device=x.device, dtype=x.dtype)"
-    lines = [f"x = {y}", made]
+    allocation = f"{y} = torch.empty((*x.shape[:-1], y_width), device=x.device, dtype=x.dtype)"
+    lines = [f"x = {y}", allocation]
     if layers.directions == 2:
         # Both directions read what the layer before them made.
-        lines = ["if number % 2 == 0:", f"    x = {y}", f"    {made}"]
+        lines = ["if number % 2 == 0:", f"    x = {y}", f"    {allocation}"]
         lines += [
             "y_start = number % 2 * hidden",
             "first, toward = (n_steps - 1, -1) if number % 2 else (0, 1)",

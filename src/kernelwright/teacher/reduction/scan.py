@@ -107,9 +107,9 @@ def classify(program: Program) -> bool:
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     """Every way to write the program, best first."""
-    made = _Written(program)
-    tiles = dict.fromkeys(made.tile(*sides) for sides in _TILES)
-    return [Way("scan", partial(made.candidate, tile)) for tile in tiles]
+    scan = _Written(program)
+    tiles = dict.fromkeys(scan.tile(*sides) for sides in _TILES)
+    return [Way("scan", partial(scan.candidate, tile)) for tile in tiles]
 
 
 class _Written:
@@ -227,11 +227,15 @@ class _Written:
         )  # fmt: skip
         rows = f"triton.cdiv({self.view['m'].bound}, BLOCK_M)" if "m" in self.view else "1"
         blocks = f"{self.sizes.symbol(self._batches, 'B')} * " if "b" in self.view else ""
-        made = kernel(plan, self._lines(), f"({blocks}{rows},)", self.sizes.symbols)
-        named = [*made.sizes, made.grid, *(s for buffer in self.buffers for s in buffer.sizes)]
+        scan_kernel = kernel(plan, self._lines(), f"({blocks}{rows},)", self.sizes.symbols)
+        named = [
+            *scan_kernel.sizes,
+            scan_kernel.grid,
+            *(s for buffer in self.buffers for s in buffer.sizes),
+        ]
         sizes = self.sizes.needed(named)
         extra = self.scan.combine
-        return assemble(self.program, sizes, self.buffers, [made], self._is_wide, extra)
+        return assemble(self.program, sizes, self.buffers, [scan_kernel], self._is_wide, extra)
 
     @property
     def _batches(self) -> str:

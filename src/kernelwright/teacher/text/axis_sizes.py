@@ -14,15 +14,15 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
     calls make; the number that a view gives."""
     [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
     given = {value.name for value in program.inputs}
-    joined = made = ""
+    joined = viewed = ""
     for side in sides:
         for name, index in sources(program, side.value, side.index):
             alone = next((i for i, dim in enumerate(index) if _is_alone(dim, symbol)), None)
             if name not in given:
-                if alone is not None and not made:
+                if alone is not None and not viewed:
                     sizes = ValueSizes(program)
                     text = sizes.of(name)[alone]
-                    made = sizes.closed(sizes.symbols.get(text, text))
+                    viewed = sizes.closed(sizes.symbols.get(text, text))
                 continue
             if alone is not None:
                 return f"{name}.shape[{alone}]"
@@ -30,7 +30,7 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
             is_apart = all(t.axis == term.axis for i in along for t in index[i])
             if along and is_apart and term.is_whole:
                 joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
-    return joined or made or str(term.length)
+    return joined or viewed or str(term.length)
 
 
 def _is_alone(dim: Dim, symbol: str) -> bool:

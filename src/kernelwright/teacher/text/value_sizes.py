@@ -42,11 +42,11 @@ class ValueSizes:
 
     def fork(self) -> "ValueSizes":
         """The same, to which symbols can be added apart."""
-        made = copy(self)
-        made.symbols, made._of = dict(self.symbols), dict(self._of)
-        made._closed, made._by_closed = dict(self._closed), dict(self._by_closed)
-        made._undefined = set(self._undefined)
-        return made
+        fork = copy(self)
+        fork.symbols, fork._of = dict(self.symbols), dict(self._of)
+        fork._closed, fork._by_closed = dict(self._closed), dict(self._by_closed)
+        fork._undefined = set(self._undefined)
+        return fork
 
     def of(self, value: str) -> Texts:
         """Raises: NotWritable: it comes from what is no view and not computed by element."""
@@ -64,11 +64,11 @@ class ValueSizes:
         return re.sub(r"\b[A-Z]\w*", lambda symbol: self._closed_symbol(symbol[0]), text)
 
     def _closed_symbol(self, symbol: str) -> str:
-        made = self.symbols.get(symbol)
-        if made is None or made == symbol:
+        definition = self.symbols.get(symbol)
+        if definition is None or definition == symbol:
             self._undefined.add(symbol)
             return symbol
-        text = self.closed(made)
+        text = self.closed(definition)
         return f"({text})" if re.search(r" [-+/%*]", text) else text
 
     def symbol(self, text: str, name: str) -> str:
@@ -92,8 +92,8 @@ class ValueSizes:
         self._closed.clear()
         self._by_closed.clear()
         self._undefined.clear()
-        for name, made in self.symbols.items():
-            self._by_closed.setdefault(self.closed(made), name)
+        for name, definition in self.symbols.items():
+            self._by_closed.setdefault(self.closed(definition), name)
 
     def needed(self, texts: Iterable[str]) -> dict[str, str]:
         """The symbols that these texts name, and those that they are made of, in order."""

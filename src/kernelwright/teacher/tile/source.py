@@ -26,8 +26,8 @@ _INDENT = "    "
 
 def is_wide(program: Program) -> bool:
     """Whether some tensor needs 64-bit offsets."""
-    made = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
-    return any(t.numel >= 2**31 for t in made)
+    types = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
+    return any(t.numel >= 2**31 for t in types)
 
 
 def kernel(

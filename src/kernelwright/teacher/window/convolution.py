@@ -224,7 +224,7 @@ def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]
 
 def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[ProductSchedule]:
     """Over few channels: no pipeline, since what few steps load is in L1 mostly."""
-    made = product.lengths[product.channels]
+    num_made = product.lengths[product.channels]
     for channels, pixels, block_k, warps in _FEW_TILES:
         blocks = (channels, pixels) if product.pixels == "n" else (pixels, channels)
         schedule = ProductSchedule(
@@ -237,7 +237,7 @@ def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[ProductSchedule
             order="flat",
             why="few channels: neighbours in a window's rows are loaded together",
         )
-        is_wasteful = channels >= 2 * max(made, 16) or channels < min(made, 64)
+        is_wasteful = channels >= 2 * max(num_made, 16) or channels < min(num_made, 64)
         if product.has_known_places(schedule) and not is_wasteful:
             yield schedule
 
@@ -327,8 +327,8 @@ def _direct_s(product: Direct, schedule: ProductSchedule, num_taps: int) -> floa
     loaded_s = products * product.element_bytes / _L1_BYTES_PER_S
     if not product.is_dense(schedule):
         return loaded_s
-    made = product.counts.made
-    padding = ceil(made / schedule.block_m) * schedule.block_m / made
+    num_made = product.counts.made
+    padding = ceil(num_made / schedule.block_m) * schedule.block_m / num_made
     rows = schedule.block_m / schedule.num_warps
     columns = schedule.block_n / 32
     return padding * max(loaded_s / rows + loaded_s / columns, products / _FMA_PER_S)

@@ -34,15 +34,15 @@ class Direct(Convolution):
             sizes["C"] = counts.taken_text
             taken = (Term("c", "C", counts.taken),)
         group: Dim = ()
-        made: Dim = (Term(channels, symbol, counts.made),)
+        channels_made: Dim = (Term(channels, symbol, counts.made),)
         if counts.groups > 1 and counts.made > 1:
             sizes |= {"G": counts.groups_text, "O": counts.made_text}
             group = (Term(channels, "G", counts.groups, "O"),)
-            made = (Term(channels, "O", counts.made, "1", False),)
+            channels_made = (Term(channels, "O", counts.made, "1", False),)
         elif counts.groups > 1:
-            group, made = (Term(channels, symbol, counts.groups),), ()
+            group, channels_made = (Term(channels, symbol, counts.groups),), ()
         sizes[symbol] = counts.total_text
-        return Channels(group=group, taken=taken, made=made), sizes
+        return Channels(group=group, taken=taken, made=channels_made), sizes
 
     def loop(self, _: ProductSchedule) -> str:
         return "direct"

@@ -47,10 +47,10 @@ class ImplicitGemm(Convolution):
     def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
         symbol = channels.upper()
         group = (Term("b", "G", counts.groups),) if counts.groups > 1 else ()
-        taken, made = Term("c", "C", counts.taken), Term(channels, symbol, counts.made)
+        taken, channels_made = Term("c", "C", counts.taken), Term(channels, symbol, counts.made)
         sizes = {"G": counts.groups_text} if group else {}
         sizes |= {"C": counts.taken_text, symbol: counts.made_text}
-        return Channels(group=group, taken=(taken,), made=(made,)), sizes
+        return Channels(group=group, taken=(taken,), made=(channels_made,)), sizes
 
     def loop(self, schedule: ProductSchedule) -> str:
         name = f"implicit_gemm_{schedule.order}"

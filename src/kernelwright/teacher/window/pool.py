@@ -132,12 +132,12 @@ def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
         why=blocks.why,
     )
     constants = {name: text for slide in pool.window for name, text in slide.constants.items()}
-    made = kernel(plan, lines, _grid(blocks), loop.texts.symbols, constants)
+    pool_kernel = kernel(plan, lines, _grid(blocks), loop.texts.symbols, constants)
     buffers = out_buffers(body, program.outputs)
-    named = [*made.sizes, made.grid, *made.constants.values()]
+    named = [*pool_kernel.sizes, pool_kernel.grid, *pool_kernel.constants.values()]
     named += [size for buffer in buffers for size in buffer.sizes]
     sizes = loop.texts.needed(named)
-    return assemble(program, sizes, buffers, [made], pool.is_wide)
+    return assemble(program, sizes, buffers, [pool_kernel], pool.is_wide)
 
 
 # Indices and sizes
@@ -170,11 +170,11 @@ def _view(blocks: Blocks) -> View:
 def _sizes(pool: WindowPool, blocks: Blocks, side: Side) -> dict[str, str]:
     sizes = {name: measure(pool.program, name, [side]) for name in pool.outer}
     sizes |= {s.symbol: measure(pool.program, s.symbol, [side]) for s in pool.window}
-    made = {f"O{slide.symbol}": slide.out_size for slide in pool.window}
+    out_sizes = {f"O{slide.symbol}": slide.out_size for slide in pool.window}
     if blocks.is_plane:
-        pixels = times(*(symbol for symbol in pool.outer if symbol != "C"), *made)
-        return sizes | made | {"PIXELS": pixels}
-    return sizes | made | {"TOTAL": times(*pool.outer, *made)}
+        pixels = times(*(symbol for symbol in pool.outer if symbol != "C"), *out_sizes)
+        return sizes | out_sizes | {"PIXELS": pixels}
+    return sizes | out_sizes | {"TOTAL": times(*pool.outer, *out_sizes)}
 
 
 # Lines

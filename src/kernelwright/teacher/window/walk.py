@@ -129,8 +129,8 @@ class Walk:
 
 def _is_pulled(product: Convolution, side: Side) -> bool:
     """Something in front of a factor moves elements: pointers that slide do not follow it."""
-    made = product.program.producer()
-    return any(name in made for name, _ in sources(product.program, side.value, side.index))
+    producers = product.program.producer()
+    return any(name in producers for name, _ in sources(product.program, side.value, side.index))
 
 
 def _start(sweep: Sweep) -> str:

@@ -59,7 +59,7 @@ def tensors(
             share = torch.where(in_plan[number, tokens].bool(), alpha, 1.0)
             advantages[number, tokens] = part.advantage * share
     none = torch.zeros((len(rows), 0), dtype=torch.int64)
-    made = {
+    arrays = {
         "prompt_ids": none,
         "prompt_mask": none,
         "completion_ids": torch.from_numpy(ids),
@@ -68,18 +68,18 @@ def tensors(
     }
     old = [row.old_logps for row in rows if row.old_logps is not None]
     if old:
-        made["old_per_token_logps"] = torch.from_numpy(spread(old, mask))
+        arrays["old_per_token_logps"] = torch.from_numpy(spread(old, mask))
     reference = [row.reference_logps for row in rows if row.reference_logps is not None]
     if reference:
-        made["ref_per_token_logps"] = torch.from_numpy(spread(reference, mask))
-    return {name: value.to(device) for name, value in made.items()}
+        arrays["ref_per_token_logps"] = torch.from_numpy(spread(reference, mask))
+    return {name: value.to(device) for name, value in arrays.items()}
 
 
 def spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
     """(B, T) float32: values of each row where its mask is true, else 0."""
-    made = np.zeros(mask.shape, dtype=np.float32)
-    made[mask] = np.concatenate(values)
-    return made
+    rows = np.zeros(mask.shape, dtype=np.float32)
+    rows[mask] = np.concatenate(values)
+    return rows
 
 
 def passes_of(

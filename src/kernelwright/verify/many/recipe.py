@@ -62,9 +62,9 @@ class JudgeRecipe:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         values = self.to_json() | {"device": device, "timing": self.timing and device == "cuda"}
-        made = type(self)(**values)
-        made.check()
-        return made
+        resolved = type(self)(**values)
+        resolved.check()
+        return resolved
 
     def check(self) -> None:
         """See that there is such a judge, without touching a GPU.

@@ -307,13 +307,13 @@ class StandingJudges:
         with self._lock:
             one = self._open.pop(content)
             if "verdict" in finding:
-                made = JudgedCandidate(Verdict.from_json(dict(finding["verdict"])))
+                judged = JudgedCandidate(Verdict.from_json(dict(finding["verdict"])))
             else:
                 is_usage = "usage" in finding
-                made = JudgedCandidate(None, finding["usage" if is_usage else "infra"], is_usage)
+                judged = JudgedCandidate(None, finding["usage" if is_usage else "infra"], is_usage)
                 if not is_usage:
                     self._known.pop(content, None)
-        one.future.set_result(made)
+        one.future.set_result(judged)
 
 
 def _no_stages() -> dict[str, Counter[str]]:

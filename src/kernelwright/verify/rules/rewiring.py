@@ -206,10 +206,13 @@ def asks_for_observers(source: CandidateSource) -> Iterator[tuple[int, str]]:
 @refuse("return plain tensors", "E33 E34")
 def tensor_subclass(source: CandidateSource) -> Iterator[tuple[int, str]]:
     """A tensor subclass can compute later, when somebody looks at it."""
-    for made in source.all(ast.ClassDef):
-        for base in made.bases:
+    for definition in source.all(ast.ClassDef):
+        for base in definition.bases:
             if source.dotted(base) in TENSOR_CLASSES:
-                yield made.lineno, f"class {made.name} derives from {source.dotted(base)}"
+                yield (
+                    definition.lineno,
+                    f"class {definition.name} derives from {source.dotted(base)}",
+                )
     for function in source.all(ast.FunctionDef):
         if function.name in {"__torch_function__", "__torch_dispatch__"}:
             yield function.lineno, f"defines {function.name}"

@@ -142,7 +142,7 @@ def load_factory(
     sys.path.insert(0, "")  # as `python -m` finds modules
     try:
         with supervised.user_code(f"the factory {spec}", supervised.LOAD_S):
-            made = getattr(importlib.import_module(module), factory)()
+            parts = getattr(importlib.import_module(module), factory)()
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{spec} fails: {type(error).__name__}: {error}",
@@ -150,13 +150,13 @@ def load_factory(
         ) from error
     finally:
         sys.path.remove("")
-    if not (isinstance(made, tuple) and len(made) in (2, 3)):
+    if not (isinstance(parts, tuple) and len(parts) in (2, 3)):
         raise UsageError(
-            f"{spec} returns a {type(made).__name__}",
+            f"{spec} returns a {type(parts).__name__}",
             remedy="return (module, inputs) or (module, inputs, keyword inputs), for example"
             ' (model, (x,), {"mask": mask})',
         )
-    built, inputs, *rest = made
+    built, inputs, *rest = parts
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"{spec} returns a {type(built).__name__} where a module is wanted")
     built = in_mode(built, training)

@@ -55,9 +55,9 @@ def _scan(self: Any, inputs: Sequence[Any]) -> list[Any]:
     while step < data[0].shape[axis]:
         earlier = [np.roll(one, step, axis) for one in data]
         both = _combined(self, inputs, earlier, data)
-        for made, one in zip(both, data, strict=True):
+        for scanned, one in zip(both, data, strict=True):
             first = (slice(None),) * axis + (slice(0, step),)
-            made[first] = one[first]
+            scanned[first] = one[first]
         data, step = both, step * 2
     return [self.to_tensor(one, arg.dtype) for one, arg in zip(data, inputs, strict=True)]
 
@@ -69,11 +69,11 @@ def _combined(self: Any, inputs: Sequence[Any], left: Arrays, right: Arrays) -> 
         for side in (left, right)
         for one, arg in zip(side, inputs, strict=True)
     ]
-    made = self.combine_fn.fn(*sides)
-    made = made if isinstance(made, tuple) else (made,)
+    combined = self.combine_fn.fn(*sides)
+    combined = combined if isinstance(combined, tuple) else (combined,)
     return [
         np.broadcast_to(one.handle.data, part.shape).astype(part.dtype)
-        for one, part in zip(made, left, strict=True)
+        for one, part in zip(combined, left, strict=True)
     ]
 
 
