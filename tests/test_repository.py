@@ -52,6 +52,24 @@ def links(text: str) -> list[str]:
     return [link.partition("#")[0] for link in found if not re.match(r"[a-z]+:|#", link)]
 
 
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_code_that_documents_link_to_is_in_the_file(page):
+    """A link `[`Trial.read`](../src/....py)` names what the file defines."""
+    pattern = r"\[`([\w.]+)`\]\((\.\./src/[\w/]+\.py)\)"
+    missing = []
+    for name, target in re.findall(pattern, page.read_text()):
+        if (SRC / name.partition(".")[0]).is_dir():
+            continue  # the link names a package
+        tree = ast.parse((page.parent / target).read_text())
+        for part in name.split("."):
+            inner = [node for node in ast.walk(tree) if getattr(node, "name", None) == part]
+            if not inner:
+                missing.append(f"{name} in {target}")
+                break
+            tree = inner[0]
+    assert missing == []
+
+
 def test_no_source_file_is_too_long():
     long = {p.name: n for p in SOURCES if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES}
     assert long == {}
