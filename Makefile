@@ -2,6 +2,7 @@
 # make test    everything CI checks: lint, types, tests
 # make check   lint and types only
 # make format  rewrite the code as ruff wants it
+# make site    the documentation site, into build/site
 SHELL := /bin/bash
 PYTHON ?= python3
 export PYTHON
@@ -10,7 +11,7 @@ BIN := .venv/bin
 EXAMPLES := examples/mlp_gelu.py examples/norm_block.py examples/conv_block.py \
     examples/softmax_attention_scores.py examples.transformer:transformer_block
 
-.PHONY: demo test check format clean browser
+.PHONY: demo test check format site clean browser
 
 demo: .venv/demo.stamp
 	@for example in $(EXAMPLES); do \
@@ -32,6 +33,9 @@ check: .venv/dev.stamp
 format: .venv/dev.stamp
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+
+site: .venv/dev.stamp
+	@$(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf .venv build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

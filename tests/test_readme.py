@@ -1,8 +1,8 @@
-"""README's commands and programs run, and they print the output that README shows.
+"""The commands and programs of README and of the tutorial run, and print the output shown there.
 
 A block ```console holds commands after "$ " and below each command its output. A block ```python is
 a program; a block ```text after the program is its output. "..." in an output stands for any text:
-times and folders differ from machine to machine. Blocks run in README's order in one folder.
+times and folders differ from machine to machine. Blocks of a page run in their order in one folder.
 """
 
 import doctest
@@ -23,7 +23,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @dataclass(frozen=True)
 class Step:
-    """A command or a program of README."""
+    """A command or a program of a page."""
 
     number: int
     command: str
@@ -55,21 +55,27 @@ def steps_of(text: str) -> list[Step]:
     return steps
 
 
-STEPS = steps_of((ROOT / "README.md").read_text(encoding="utf-8"))
+PAGES = ("README.md", "docs/tutorial.md")
+STEPS = [
+    pytest.param(page, step, id=f"{Path(page).stem} {step}")
+    for page in PAGES
+    for step in steps_of((ROOT / page).read_text(encoding="utf-8"))
+]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """An empty folder with the examples that README names."""
-    folder = tmp_path_factory.mktemp("readme")
-    (folder / "examples").symlink_to(ROOT / "examples")
-    return folder
+def folders(tmp_path_factory):
+    """For each page an empty folder with the examples that the page names."""
+    folders = {page: tmp_path_factory.mktemp("page") for page in PAGES}
+    for folder in folders.values():
+        (folder / "examples").symlink_to(ROOT / "examples")
+    return folders
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(torch.cuda.is_available(), reason="README shows the output without a GPU")
-@pytest.mark.parametrize("step", STEPS, ids=str)
-def test_a_step_of_the_readme_prints_the_output_that_the_readme_shows(step, folder):
+@pytest.mark.skipif(torch.cuda.is_available(), reason="pages show the output without a GPU")
+@pytest.mark.parametrize(("page", "step"), STEPS)
+def test_a_step_prints_the_output_that_the_page_shows(page, step, folders):
     command = [sys.executable, "-c", step.command] if step.is_program else step.command
     binaries = str(Path(sys.executable).parent)
     environment = os.environ | {
@@ -80,7 +86,7 @@ def test_a_step_of_the_readme_prints_the_output_that_the_readme_shows(step, fold
     done = subprocess.run(
         command,
         shell=not step.is_program,
-        cwd=folder,
+        cwd=folders[page],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
