@@ -1,13 +1,13 @@
-"""Fragments: convex connected parts of a program, taken out, put back and enumerated."""
+"""Fragments: convex connected parts of a program, taken out and enumerated."""
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from kernelwright.programs.build import canonical, default_init, map_refs
+from kernelwright.programs.build import canonical, default_init
 from kernelwright.programs.draws.initial import Uses
-from kernelwright.programs.program import Call, Input, Program, Ref
+from kernelwright.programs.program import Call, Input, Program
 
 RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
 """Views with all elements in the order in which they were."""
@@ -134,70 +134,6 @@ def _inputs(
         or Input(value.name, value.type, uses.init(value.name) or default_init(value.type))
         for value in bare
     )
-
-
-def substitute(program: Program, fragment: Fragment, replacement: Program) -> Program:
-    """The whole with the fragment's calls replaced; names are canonical.
-
-    Raises:
-        ValueError: the replacement's inputs or outputs are not those of the fragment.
-    """
-    own = fragment.program
-    signature = [v.type for v in replacement.inputs], _output_types(replacement)
-    if signature != ([v.type for v in own.inputs], _output_types(own)):
-        raise ValueError("the replacement takes or returns other tensors than the fragment")
-    inner = _inner_names(fragment, replacement)
-    aliases = {
-        outer: inner[mine]
-        for outer, mine in zip(fragment.outputs, replacement.outputs, strict=True)
-        if inner[mine] != outer
-    }
-    calls = _merged(program, fragment, [_renamed(call, inner) for call in replacement.calls])
-    calls = [_renamed(call, aliases) for call in calls]
-    outputs = tuple(aliases.get(name, name) for name in program.outputs)
-    return canonical(Program(program.inputs, tuple(calls), outputs))
-
-
-def _output_types(program: Program) -> list[object]:
-    return [program.type_of(name) for name in program.outputs]
-
-
-def _inner_names(fragment: Fragment, replacement: Program) -> dict[str, str]:
-    """The replacement's names -> names in the whole; a value it makes is named for its first
-    output, others get names of their own."""
-    inner = {
-        value.name: outer for value, outer in zip(replacement.inputs, fragment.inputs, strict=True)
-    }
-    for outer, name in zip(fragment.outputs, replacement.outputs, strict=True):
-        inner.setdefault(name, outer)
-    for call in replacement.calls:
-        for name in call.outputs:
-            inner.setdefault(name, f"inner_{name}")
-    return inner
-
-
-def _renamed(call: Call, names: Mapping[str, str]) -> Call:
-    return Call(
-        call.op,
-        map_refs(call.args, lambda ref: Ref(names.get(ref.name, ref.name))),
-        tuple(names.get(name, name) for name in call.outputs),
-        call.types,
-    )
-
-
-def _merged(program: Program, fragment: Fragment, inner: list[Call]) -> list[Call]:
-    """Calls before the fragment, the fragment, calls after: those that need it come after."""
-    needs, before = set(fragment.outputs), []
-    after: list[Call] = []
-    for i, call in enumerate(program.calls):
-        if i in fragment.calls:
-            continue
-        if needs.intersection(call.refs()):
-            after.append(call)
-            needs.update(call.outputs)
-        else:
-            before.append(call)
-    return [*before, *inner, *after]
 
 
 def enumerate_fragments(

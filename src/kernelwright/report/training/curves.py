@@ -258,10 +258,6 @@ def _stacks(run: Training) -> list[CurveChart | None]:
     ]
 
 
-def _mix(line: Record) -> dict[str, float]:
-    return dict(line["level_mix"])
-
-
 def refused(line: Record) -> dict[str, float]:
     """The share of a step's rollouts that ended for each reason: the judge's codes, and why answers
     hold no candidate."""
