@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from kernelwright.core.verdict import Precision
 from kernelwright.programs.text import parse
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judging import Rules
@@ -11,7 +12,7 @@ from kernelwright.verify.rejection import WrongOutputs
 from kernelwright.verify.tasks.cases import Cases
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import FunctionTask
-from kernelwright.verify.values.compare import Precision, compare
+from kernelwright.verify.values.compare import compare
 from kernelwright.verify.values.second_look import look_again
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

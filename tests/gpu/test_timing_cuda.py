@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.verdict import Code
+from kernelwright.core.verdict import Code, Precision
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.timing.clock import gpu_lock
@@ -24,7 +24,6 @@ from kernelwright.verify.times import clock
 from kernelwright.verify.times.plausible import check_wall
 from kernelwright.verify.times.sides import GuestCalls, HostCalls, HostReplays
 from kernelwright.verify.trial import Trial
-from kernelwright.verify.values.compare import Precision
 
 ROWS, COLUMNS = 8192, 4096
 TASK = program_task(

@@ -9,7 +9,7 @@ import pytest
 from test_settle import ORIGINAL, FakeJudge, target, variant, verdict
 
 from kernelwright.core.errors import OutOfTime
-from kernelwright.core.verdict import Code
+from kernelwright.core.verdict import Code, Precision
 from kernelwright.search.contest import entries as entries_module
 from kernelwright.search.contest import settling as settling_module
 from kernelwright.search.contest.contest import Contest
@@ -19,7 +19,6 @@ from kernelwright.search.optimize import search_target
 from kernelwright.search.telling.describe import Spent
 from kernelwright.search.variant import ServedForm
 from kernelwright.timing.deadline import Budget
-from kernelwright.verify.values.compare import Precision
 
 SAVINGS = (3.0, 1.0)
 CALLED = ("compiled_kernels", "kernels", "fewer")

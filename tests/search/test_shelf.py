@@ -9,7 +9,7 @@ from test_settle import verdict
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Code, Stage
+from kernelwright.core.verdict import Code, Precision, Stage
 from kernelwright.library.entry import FRAGMENT, MODULE, PROGRAM
 from kernelwright.library.store import Library
 from kernelwright.ops.operator import TensorType
@@ -27,7 +27,6 @@ from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.task import CPU
-from kernelwright.verify.values.compare import Precision
 
 SOURCE = """
 import torch

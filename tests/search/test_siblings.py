@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.core.verdict import Code, Precision, Stage, Timing, Verdict
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
@@ -13,7 +13,6 @@ from kernelwright.search.siblings import kind
 from kernelwright.timing import deadline
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.tasks.program_task import program_task
-from kernelwright.verify.values.compare import Precision
 
 
 def timing(ms: float) -> Timing:

@@ -5,14 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.core.verdict import Code, Precision, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragments.fragment import extract
 from kernelwright.search.sources import Writers
 from kernelwright.search.tune import rival_of, tune
 from kernelwright.timing.deadline import NEVER
-from kernelwright.verify.values.compare import Precision
 
 
 def timing(ms: float) -> Timing:

@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError
-from kernelwright.core.verdict import Code, Stage
+from kernelwright.core.verdict import Code, Precision, Stage
 from kernelwright.sandbox.guest import timed
 from kernelwright.sandbox.shared.contract import Ran, Timed
 from kernelwright.sandbox.shared.manner import WATCHED
@@ -23,7 +23,6 @@ from kernelwright.verify.tasks.task import FunctionTask
 from kernelwright.verify.times import clock, rounds, sides
 from kernelwright.verify.times.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
-from kernelwright.verify.values.compare import Precision
 
 REFERENCE_MS, CANDIDATE_MS = 2.0, 1.0
 RULES = Rules(torch.device("cpu"), Precision.STRICT, "pure")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.verdict import Code
+from kernelwright.core.verdict import Code, Precision
 from kernelwright.programs.text import parse
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judge import Judge
@@ -12,7 +12,6 @@ from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.cases import Cases
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import CPU, FunctionTask
-from kernelwright.verify.values.compare import Precision
 
 BODY = """
 def get_inputs():

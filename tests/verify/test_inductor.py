@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from kernelwright.core.verdict import Precision
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.lowering.lower import lower
@@ -14,7 +15,6 @@ from kernelwright.verify.inductor import program_function
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import CPU
-from kernelwright.verify.values.compare import Precision
 
 
 def program(factor: float):

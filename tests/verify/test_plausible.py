@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from kernelwright.core.verdict import Code
+from kernelwright.core.verdict import Code, Precision
 from kernelwright.programs.text import parse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected
@@ -18,7 +18,6 @@ from kernelwright.verify.times.plausible import (
     product_ms,
 )
 from kernelwright.verify.times.sides import Believed, Burst
-from kernelwright.verify.values.compare import Precision
 
 ROUND_TRIP_MS = 0.2
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.times.rounds import FAR_BEHIND, _in_the_race
 from kernelwright.verify.trial import Trial
-from kernelwright.verify.values.compare import Precision
 
 TIMES_MS = {"fast": [2.0], "near": [2.0 * FAR_BEHIND], "far": [2.1 * FAR_BEHIND]}
 

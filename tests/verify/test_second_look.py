@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from kernelwright.core.verdict import Precision
 from kernelwright.programs.text import parse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import WrongOutputs
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import CPU, FunctionTask
-from kernelwright.verify.values.compare import Expected, Precision, compare, effective_count
+from kernelwright.verify.values.compare import Expected, compare, effective_count
 from kernelwright.verify.values.second_look import NUDGES, look_again, tolerant
 
 RULES = Rules(CPU, Precision.STRICT, "pure")

@@ -2,10 +2,10 @@
 
 import torch
 
+from kernelwright.core.verdict import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.task import CPU, FunctionTask
 from kernelwright.verify.times.timed_answers import TimedAnswers
-from kernelwright.verify.values.compare import Precision
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 SIZE = 64

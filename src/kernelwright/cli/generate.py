@@ -15,13 +15,13 @@ from kernelwright.cli.options import (
     MaxTokensOption,
     ModeOption,
     PoliciesOption,
-    PrecisionName,
     PrecisionOption,
     SeedOption,
     TopPOption,
 )
 from kernelwright.core.progress import Say
 from kernelwright.core.text import printable
+from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def command(
     top_p: TopPOption = 1.0,
     max_tokens: MaxTokensOption = 8192,
     seed: SeedOption = 0,
-    precision: PrecisionOption = PrecisionName.STRICT,
+    precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:

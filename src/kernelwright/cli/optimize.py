@@ -25,7 +25,6 @@ from kernelwright.cli.options import (
     LibraryOption,
     ModeOption,
     PoliciesOption,
-    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.cli.result import results_table
@@ -33,6 +32,7 @@ from kernelwright.cli.signals import SIGNALLED
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import Progress
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT
 from kernelwright.report.outcome import lead
 from kernelwright.report.page import render
@@ -89,7 +89,7 @@ def command(
     target: TargetArgument,
     folder: OutOption = None,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = PrecisionName.STRICT,
+    precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     is_eval: EvalOption = True,
     budget_s: BudgetOption = 600,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelwright.core.verdict import Contract, Precision
 from kernelwright.policy import names
 from kernelwright.policy.names import FORMS
 
@@ -20,23 +21,12 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
-class PrecisionName(StrEnum):
-    STRICT = "strict"
-    TF32 = "tf32"
-    KERNELBENCH = "kernelbench"
-
-
 class Mode(StrEnum):
     PURE = "pure"
     HYBRID = "hybrid"
 
 
 DEFAULT_MODE = Mode(names.DEFAULT_MODE)
-
-
-class ContractName(StrEnum):
-    FIXED = "fixed"
-    DROP_IN = "drop-in"
 
 
 class Grade(StrEnum):
@@ -63,7 +53,7 @@ DeviceOption = Annotated[
     ),
 ]
 PrecisionOption = Annotated[
-    PrecisionName,
+    Precision,
     typer.Option(
         help="The allowed error: `strict` is no less accurate than PyTorch's own result, `tf32`"
         " allows TensorFloat-32, `kernelbench` is that suite's tolerance."
@@ -77,7 +67,7 @@ ModeOption = Annotated[
     ),
 ]
 ContractOption = Annotated[
-    ContractName,
+    Contract,
     typer.Option(
         help="The promise of a verdict: `fixed` holds for the sizes, layout and mode of the"
         " reference's own inputs, `drop-in` wherever the reference works."
@@ -192,13 +182,13 @@ def cores(workers: int | None) -> int:
 
 def judging(
     device: Device,
-    precision: PrecisionName,
+    precision: Precision,
     mode: Mode,
     grade: Grade,
     *,
     timing: bool,
     timing_s: float | None = None,
-    contract: ContractName = ContractName.FIXED,
+    contract: Contract = Contract.FIXED,
 ) -> "JudgeRecipe":
     """The recipe by which candidates are judged, with nothing left to the machine.
 

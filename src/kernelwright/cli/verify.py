@@ -12,17 +12,15 @@ from kernelwright.cli.checks import check_file, check_policies, check_target
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
-    ContractName,
     ContractOption,
     Device,
     DeviceOption,
     JsonOption,
     ModeOption,
-    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.core.reasons import REASONS
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Contract, Precision, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,9 +83,9 @@ def command(
     ref: RefArgument,
     candidate: CandidateArgument,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = PrecisionName.STRICT,
+    precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
-    contract: ContractOption = ContractName.FIXED,
+    contract: ContractOption = Contract.FIXED,
     is_eval: EvalModeOption = None,
     timeout: TimeoutOption = None,
     large: LargeOption = False,

@@ -13,7 +13,6 @@ from kernelwright.cli.options import (
     DEFAULT_MODE,
     OUT_NAMES,
     ClusterOption,
-    ContractName,
     ContractOption,
     Device,
     DeviceOption,
@@ -22,13 +21,13 @@ from kernelwright.cli.options import (
     JsonOption,
     JudgesOption,
     ModeOption,
-    PrecisionName,
     PrecisionOption,
     TimingOption,
     judging,
 )
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Contract, Precision
 
 JobsArgument = Annotated[
     Path,
@@ -50,9 +49,9 @@ def command(
     jobs: JobsArgument,
     folder: OutOption,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = PrecisionName.STRICT,
+    precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
-    contract: ContractOption = ContractName.FIXED,
+    contract: ContractOption = Contract.FIXED,
     grade: GradeOption = Grade.FRESH,
     workers: JudgesOption = None,
     cluster: ClusterOption = None,

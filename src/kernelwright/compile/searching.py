@@ -19,6 +19,7 @@ from kernelwright.compile.settings import BackendSettings
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Precision
 from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT_MODE, TEACHER
 from kernelwright.programs.program import Program
@@ -32,7 +33,6 @@ from kernelwright.search.target import load_target
 from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.values.compare import Precision
 
 COMMAND = (sys.executable, "-P", "-m", "kernelwright.compile.child")
 GRACE_S = 60.0

@@ -9,8 +9,8 @@ from typing import Any, Self
 import torch
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Precision
 from kernelwright.library.store import VARIABLE
-from kernelwright.verify.values.compare import Precision
 
 BACKGROUND, NOW, OFF = "background", "now", "off"
 SEARCHES = (BACKGROUND, NOW, OFF)

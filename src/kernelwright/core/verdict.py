@@ -12,6 +12,14 @@ INTERPRETER = "cpu-interpreter"
 """The device of a verdict, where there was no GPU."""
 
 
+class Precision(StrEnum):
+    """The rule for errors (`verify.values.compare`)."""
+
+    STRICT = "strict"
+    TF32 = "tf32"
+    KERNELBENCH = "kernelbench"
+
+
 class Contract(StrEnum):
     """What a verdict promises."""
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from kernelwright.core.errors import SearchInterrupted
 from kernelwright.core.progress import OnProgress
 from kernelwright.core.record import Record, environment
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Precision, Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.contest.graphed import can_be_graphed, waits_for_launches
@@ -37,7 +37,6 @@ from kernelwright.timing.deadline import Budget
 from kernelwright.timing.turns import take_turns
 from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.values.compare import Precision
 
 GRAPH_ROUNDS = 5
 """Turns in which calls with and without a CUDA graph are timed."""

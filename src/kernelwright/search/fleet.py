@@ -13,6 +13,7 @@ from typing import Any
 
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Precision
 from kernelwright.library.entry import PROGRAM, LibraryEntry
 from kernelwright.policy.names import TEACHER
 from kernelwright.programs.fragments.fragment import extract
@@ -26,7 +27,6 @@ from kernelwright.timing.deadline import Deadline
 from kernelwright.verify.judge import Judge, device_named
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.many.pools import one_a_gpu
-from kernelwright.verify.values.compare import Precision
 
 TUNER = "kernelwright.search.fleet:Tuner"
 JOB_S = 300.0

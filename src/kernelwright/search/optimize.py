@@ -15,7 +15,7 @@ from typing import Any
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Precision, Verdict
 from kernelwright.library.entry import LibraryEntry
 from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
@@ -46,7 +46,6 @@ from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge, device_named
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.room import Hold
-from kernelwright.verify.values.compare import Precision
 
 JUDGING_SHARE = 0.2
 """The share of the budget for the cases that judge the whole."""

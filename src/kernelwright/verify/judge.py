@@ -24,7 +24,7 @@ import torch
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.progress import Say
-from kernelwright.core.verdict import Checks, Code, Contract, Stage, Verdict
+from kernelwright.core.verdict import Checks, Code, Contract, Precision, Stage, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.host.guest import Guest
@@ -48,7 +48,7 @@ from kernelwright.verify.tasks.variation import other_weights, variations
 from kernelwright.verify.times import clock
 from kernelwright.verify.trial import Trial
 from kernelwright.verify.values import second_look
-from kernelwright.verify.values.compare import Precision, compare
+from kernelwright.verify.values.compare import compare
 
 MODES = ("pure", "hybrid")
 GRADES = ("fresh", "recycled")

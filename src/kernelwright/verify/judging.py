@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.core.verdict import INTERPRETER, Checks, Contract
-from kernelwright.verify.values.compare import Precision
+from kernelwright.core.verdict import INTERPRETER, Checks, Contract, Precision
 
 
 @dataclass(frozen=True, slots=True)

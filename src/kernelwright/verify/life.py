@@ -15,6 +15,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Precision
 from kernelwright.programs.draws.structure import structures
 from kernelwright.sandbox.shared.manner import Manner
 from kernelwright.timing.stages import stage
@@ -39,7 +40,7 @@ from kernelwright.verify.tasks.cases import (
 )
 from kernelwright.verify.tasks.task import ModuleTask, Task
 from kernelwright.verify.trial import REFUSALS, Trial
-from kernelwright.verify.values.compare import Precision, compare
+from kernelwright.verify.values.compare import compare
 from kernelwright.verify.values.live import Live
 
 WAYS = ("copy", "load_state_dict", "copy")

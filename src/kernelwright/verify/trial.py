@@ -11,7 +11,7 @@ import torch
 
 from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.text import printable
-from kernelwright.core.verdict import Checks, Code, ErrorFigures, Stage, Timing, Verdict
+from kernelwright.core.verdict import Checks, Code, ErrorFigures, Precision, Stage, Timing, Verdict
 from kernelwright.sandbox.host import launchers
 from kernelwright.sandbox.host.compile_check import load_to_compile
 from kernelwright.sandbox.host.guest import Guest
@@ -29,7 +29,7 @@ from kernelwright.verify.static import findings
 from kernelwright.verify.tasks.cases import Case, Cases, Posed, answered, poison
 from kernelwright.verify.tasks.task import ModuleTask, Task
 from kernelwright.verify.values import second_look
-from kernelwright.verify.values.compare import Comparison, Precision, compare, compare_all, worse
+from kernelwright.verify.values.compare import Comparison, compare, compare_all, worse
 
 REFUSALS = frozenset(
     {

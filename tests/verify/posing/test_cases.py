@@ -12,7 +12,7 @@ from torch import nn
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.core.verdict import Code, Contract
+from kernelwright.core.verdict import Code, Contract, Precision
 from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.verify import judge as judging
 from kernelwright.verify.judge import Judge
@@ -30,7 +30,6 @@ from kernelwright.verify.tasks.cases import (
     manner_of,
 )
 from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
-from kernelwright.verify.values.compare import Precision
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 DROP_IN = replace(RULES, contract=Contract.DROP_IN)

@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from kernelwright.core.verdict import Contract
+from kernelwright.core.verdict import Contract, Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.alike import swapped
 from kernelwright.verify.tasks.task import CPU, FunctionTask
 from kernelwright.verify.tasks.variation import variations
-from kernelwright.verify.values.compare import Precision
 
 LABELS = torch.tensor([1.0, -1.0, -1.0, 1.0])
 FLOATS = torch.tensor([0.3, -0.7, 1.9, -2.0])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from kernelwright.core.verdict import Contract
+from kernelwright.core.verdict import Contract, Precision
 from kernelwright.sandbox.shared.contract import StateEntry
 from kernelwright.sandbox.shared.tensors import TensorMeta
 from kernelwright.verify.judging import Rules
@@ -25,7 +25,6 @@ from kernelwright.verify.tasks.weights import (
     redraw_weights,
 )
 from kernelwright.verify.tasks.weights_match import matched
-from kernelwright.verify.values.compare import Precision
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 

@@ -24,6 +24,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Precision
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.reference import make_inputs, run
@@ -41,7 +42,7 @@ from kernelwright.verify.tasks.program_task import ProgramTask, at_aligned_shape
 from kernelwright.verify.tasks.shared_cases import SharedCases
 from kernelwright.verify.tasks.task import CPU
 from kernelwright.verify.values import second_look
-from kernelwright.verify.values.compare import Precision, Tensors, compare
+from kernelwright.verify.values.compare import Tensors, compare
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 LEVELS = (1, 2, 5, 20)

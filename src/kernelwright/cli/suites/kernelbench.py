@@ -35,7 +35,6 @@ from kernelwright.cli.options import (
     ForOption,
     JsonOption,
     ModeOption,
-    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
@@ -43,6 +42,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import Say
+from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT, FORMS, are_policies
 from kernelwright.report.suite.page import (
     CROSS_CHECK,
@@ -139,7 +139,7 @@ def command(
     timeout_s: TimeoutOption = 600,
     budget_s: BudgetOption = 150,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = PrecisionName.STRICT,
+    precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:

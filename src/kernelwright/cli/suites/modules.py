@@ -20,7 +20,6 @@ from kernelwright.cli.options import (
     JsonOption,
     ModeOption,
     PoliciesOption,
-    PrecisionName,
     PrecisionOption,
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
@@ -28,6 +27,7 @@ from kernelwright.core import record
 from kernelwright.core.delivered import over
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT
 from kernelwright.report.suite.rows import row_of
 from kernelwright.report.suite.scores import cases_of
@@ -53,7 +53,7 @@ def command(
     timeout_s: TimeoutOption = 600,
     budget_s: BudgetOption = 300,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = PrecisionName.STRICT,
+    precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:

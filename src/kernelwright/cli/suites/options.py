@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.cli.options import Device, Mode, PrecisionName
+from kernelwright.cli.options import Device, Mode
+from kernelwright.core.verdict import Precision
 
 CasesOption = Annotated[
     int,
@@ -17,7 +18,7 @@ TimeoutOption = Annotated[
 
 
 def search_options(
-    device: Device, precision: PrecisionName, mode: Mode, budget_s: float
+    device: Device, precision: Precision, mode: Mode, budget_s: float
 ) -> dict[str, str | float]:
     """The options of `optimize_target`, as JSON."""
     return {

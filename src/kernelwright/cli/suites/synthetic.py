@@ -22,7 +22,6 @@ from kernelwright.cli.options import (
     Mode,
     ModeOption,
     PolicyOption,
-    PrecisionName,
     PrecisionOption,
     SeedOption,
     SetName,
@@ -33,6 +32,7 @@ from kernelwright.cli.options import (
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Precision
 from kernelwright.report.suite.page import PAGE
 from kernelwright.report.synthetic.page import (
     Examination,
@@ -142,7 +142,7 @@ def command(
     mends: MendsOption = 0,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = PrecisionName.STRICT,
+    precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.PURE,
     grade: GradeOption = Grade.FRESH,
     timing: TimingOption = True,

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_map
 
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.confine import kernel
 from kernelwright.sandbox.host.forkserver import shared
@@ -54,7 +55,6 @@ from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.task import ModuleTask, Task
 from kernelwright.verify.times.sides import tf32_allowed
 from kernelwright.verify.values import second_look
-from kernelwright.verify.values.compare import Precision
 from kernelwright.verify.values.live import copied
 
 WARMING_SHARE = 0.6

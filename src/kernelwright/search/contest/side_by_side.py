@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from torch._inductor.compile_fx import compile_fx
 
-from kernelwright.core.verdict import Timing
+from kernelwright.core.verdict import Precision, Timing
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import stopwatch
 from kernelwright.timing.memory import give_back
 from kernelwright.timing.stages import stage
 from kernelwright.timing.turns import Contender, compared, take_turns
 from kernelwright.verify.times.sides import tf32_allowed
-from kernelwright.verify.values.compare import Precision
 
 SEED = 1
 WARM_CALLS = 3

@@ -10,6 +10,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Precision
 from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.programs.draws.positions import READERS
 from kernelwright.programs.draws.structure import structures
@@ -21,7 +22,6 @@ from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
 from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.tasks.observed import ORDERS
 from kernelwright.verify.tasks.task import Task
-from kernelwright.verify.values.compare import Precision
 
 KEPT_BYTES = 1 << 30
 """A larger first case is posed again at each use: memory is scarcer than time."""

@@ -5,7 +5,7 @@ from statistics import median, quantiles
 
 import torch
 
-from kernelwright.core.verdict import Code, Stage
+from kernelwright.core.verdict import Code, Precision, Stage
 from kernelwright.ops.operator import Numerics, ParameterKind
 from kernelwright.programs.program import Program
 from kernelwright.timing.floor import floor_ms
@@ -14,7 +14,6 @@ from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.times.sides import Believed
-from kernelwright.verify.values.compare import Precision
 
 WALL_SHARE = 0.2
 """The share of the claimed time by which the host's clock may exceed the events."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from kernelwright.core.errors import infra
+from kernelwright.core.verdict import Precision
 from kernelwright.sandbox.guest.timed import Replays
 from kernelwright.sandbox.shared.contract import Ran
 from kernelwright.sandbox.shared.manner import WATCHED
@@ -22,7 +23,6 @@ from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.answer import tensors_of
 from kernelwright.verify.tasks.cases import poison
 from kernelwright.verify.tasks.task import Task
-from kernelwright.verify.values.compare import Precision
 
 
 class HostSide(Protocol):

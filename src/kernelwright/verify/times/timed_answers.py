@@ -6,11 +6,11 @@ ask the reference, natively and in fp64, about each anew.
 
 from collections import OrderedDict
 
+from kernelwright.core.verdict import Precision
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.tasks.task import Task
-from kernelwright.verify.values.compare import Precision
 
 MAX_ANSWERS = 4096
 """That are kept, however small."""

@@ -23,19 +23,12 @@ is finite where oracle and reference are.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import torch
 
-from kernelwright.core.verdict import Code, ErrorFigures
+from kernelwright.core.verdict import Code, ErrorFigures, Precision
 
 Tensors = tuple[torch.Tensor, ...]
-
-
-class Precision(StrEnum):
-    STRICT = "strict"
-    TF32 = "tf32"
-    KERNELBENCH = "kernelbench"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,14 +18,13 @@ from typing import Any
 import torch
 
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Code, ErrorFigures
+from kernelwright.core.verdict import Code, ErrorFigures, Precision
 from kernelwright.verify import checks
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import WrongOutputs
 from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.values.compare import (
     Expected,
-    Precision,
     Tensors,
     compare,
     effective_count,
