@@ -135,7 +135,7 @@ def _judge(device: str) -> Iterator[Check]:
         yield Check(
             name=f"sandbox ({device})",
             works=level.is_full,
-            outcome=", ".join(level.held) or "none",
+            found=", ".join(level.held) or "none",
             needed=bool(ESSENTIAL & set(level.missing)),
             remedy=f"this kernel refuses {refused}" if refused else "",
         )
