@@ -19,7 +19,7 @@ from kernelwright.sandbox.confine import seccomp
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.host.probe import GUARDS, WEAK_VARIABLE, isolation_level
 
-SOURCES = Path(seccomp.__file__).parents[2]
+SOURCES = Path(seccomp.__file__).parents[3]
 NOBODY = 65_534
 
 UNCONFINED = """\

@@ -12,7 +12,7 @@ import pytest
 
 from kernelwright.sandbox.shared import own_folders
 
-SOURCES = Path(own_folders.__file__).parents[2]
+SOURCES = Path(own_folders.__file__).parents[3]
 MAKE = "from kernelwright.sandbox.shared import own_folders\nfolder = own_folders.make('test')\n"
 SHOW = "print(folder, flush=True)\n"
 FORK = "import os, time\nif os.fork():\n    time.sleep(300)\n"
