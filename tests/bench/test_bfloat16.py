@@ -15,7 +15,7 @@ from kernelwright.verify.tasks.load import load_task
 
 TASK = '''
 import torch
-import torch.nn
+import torch.nn as nn
 
 
 class Model(nn.Module):

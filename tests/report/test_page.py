@@ -227,7 +227,7 @@ def test_every_short_name_has_words():
 
 def test_every_check_that_a_verdict_can_name_has_words():
     judge = Path(verify.__file__).parent
-    sources = "".join(path.read_text() for path in judge.glob("*.py"))
+    sources = "".join(path.read_text() for path in judge.rglob("*.py"))
     calls = re.findall(r"\.passed\(([^)]*)\)", sources)
     names = {name for call in calls for name in re.findall(r'"([^"]*)"', call)}
     assert {"outputs", "state", "calls in a row"} <= names

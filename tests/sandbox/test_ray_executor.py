@@ -37,8 +37,8 @@ def test_a_node_killed_in_mid_run_loses_nothing_and_nothing_comes_twice(tmp_path
 def test_no_cluster_at_an_address_is_the_users_fault():
     code = (
         "from kernelwright.sandbox.workers.executor import Factory\n"
-        "from kernelwright.sandbox.workers.ray import RayExecutor, Share\n"
-        "RayExecutor(Factory('a:b'), 1, Share(), address='auto').__enter__()\n"
+        "from kernelwright.sandbox.workers.ray import RayExecutor, ActorShare\n"
+        "RayExecutor(Factory('a:b'), 1, ActorShare(), address='auto').__enter__()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
