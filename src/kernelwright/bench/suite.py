@@ -167,7 +167,7 @@ def _ends(run: SuiteRun) -> dict[Key, str]:
         raise UsageError(
             f"this run was begun with another {changed[0]}: {begun.get(changed[0])}",
             file=str(run.records),
-            remedy="resume it was begun, or give another folder",
+            remedy="resume it as it was begun, or give another folder",
         )
     cases = [line for line in lines if line["record"] == "benchmark_case"]
     return {(line["level"], line["id"], line["sample"]): line["code"] for line in cases}

@@ -64,7 +64,7 @@ class Refusal:
     detail: str
     """What was found, in words."""
     finding: str = ""
-    """The linter's finding: its kind (`lint_findings.KINDS`)."""
+    """The linter's finding: its kind (`lint.findings.KINDS`)."""
 
 
 LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6, "int64": 1e9}

@@ -115,7 +115,7 @@ class CorpusPlan:
     grade: str = "fresh"
     """Under "recycled" each judge's guests go from file to file."""
     checks: str = "all"
-    """What may refuse a file (`verify.judging.Checks`)."""
+    """What may refuse a file (`core.verdict.Checks`)."""
     kernelbench: Path | None = None
     """A checkout of KernelBench, whose static checker reads the same files."""
 

@@ -1,8 +1,8 @@
 """Shards: the pairs of some programs of a part, written by whatever process comes to them.
 
 A file holds a pair a line. The last line tells what became of everything else, and lists the pairs,
-so that nobody has to read all pairs to choose among them: {"record": "tally", "programs": ..,
-"answers": .., "dropped": {reason: count},
+so that nobody has to read all pairs to choose among them:
+{"record": "tally", "programs": .., "answers": .., "dropped": {reason: count},
  "failures": [{"program": id, "error": text}, ..],
  "index": [[id, fingerprint of the program, digest of the answer], ..]}.
 It has its name when it is whole, and is the same whoever writes it.

@@ -113,7 +113,7 @@ def _has_both_layouts(made: TensorType) -> bool:
 def _types(program: Program) -> list[TensorType]:
     """The types of all values."""
     input_types = [value.type for value in program.inputs]
-    return [*input_types, *(each for call in program.calls for each in call.types)]
+    return [*input_types, *(result for call in program.calls for result in call.types)]
 
 
 def enlarged(program: Program, min_elements: int) -> Program | None:

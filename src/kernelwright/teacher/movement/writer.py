@@ -82,7 +82,7 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
         sizes = part.sizes
         kernels.append(part.kernel(tile))
         buffers += part.buffers
-    named = [symbol for each in kernels for symbol in (*each.sizes, each.grid)]
+    named = [size for part in kernels for size in (*part.sizes, part.grid)]
     named += [size for buffer in buffers for size in buffer.sizes]
     return assemble(program, sizes.needed(named), buffers, kernels, is_wide(program))
 

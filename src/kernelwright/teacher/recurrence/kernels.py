@@ -1,5 +1,5 @@
 """The kernels of a recurrent layer: a product for all steps, and a walk along them by one program a
-sample; `recurrent_together` has the other walk."""
+sample; `recurrence.together` has the other walk."""
 
 from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.recurrence.layers import CELLS, Alone, Layers, RecurrentSchedule

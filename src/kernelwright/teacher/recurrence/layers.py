@@ -43,7 +43,7 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """A walk in which programs have a part of the state each (`recurrent_together`)."""
+    """A walk in which programs have a part of the state each (`recurrence.together`)."""
 
     programs: int
     """At most, of all groups of samples: they run at once."""

@@ -46,8 +46,8 @@ def judge_many(
 
     Args:
         recipe: resolved; the run's first record, which must not change when it is resumed.
-        executor: of `many_worker.judges`, not entered yet.
-        clock: of `many_worker.clocks`, one worker a GPU; None: nothing is timed.
+        executor: of `many.worker.judges`, not entered yet.
+        clock: of `many.worker.clocks`, one worker a GPU; None: nothing is timed.
 
     Returns:
         The summary, also written as a record: codes over all jobs, seconds, the profile by stage.

@@ -2,10 +2,10 @@
 
 The interpreter as released computes bfloat16 on the raw bit pattern, writes outside buffers into
 the host's heap, and computes tf32 dots in full fp32. It knows no libdevice and (3.6 with NumPy 2.4)
-no runtime loop bounds. After `install`: - bfloat16 values are `ml_dtypes.bfloat16`, rounded to
-nearest; - every load, store and atomic must fall inside the storage of an argument, else
-`OutOfBounds`
-  (`interpreter_bounds`);
+no runtime loop bounds. After `install`:
+- bfloat16 values are `ml_dtypes.bfloat16`, rounded to nearest;
+- every load, store and atomic must fall inside the storage of an argument, else `OutOfBounds`
+  (`interpreter.bounds`);
 - `tl.dot` rounds its operands as `input_precision` says;
 - `libdevice` functions are computed by torch;
 - reductions and scans by functions of the kernel's take arrays, not single elements.
