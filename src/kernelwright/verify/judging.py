@@ -17,6 +17,11 @@ class Rules:
     checks: Checks = Checks.ALL
 
     @property
+    def compares_alone(self) -> bool:
+        """Nothing but values may refuse a candidate."""
+        return self.checks is Checks.VALUES
+
+    @property
     def is_drop_in(self) -> bool:
         return self.contract is Contract.DROP_IN
 

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError
-from kernelwright.core.verdict import Checks, ErrorFigures, Verdict
+from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.host.guest import Guest
 from kernelwright.sandbox.shared import removal
@@ -326,9 +326,8 @@ class Recycled:
             trial = deepcopy(begun)
             with self._start() as guest, sharing(self.rules.device), trial.ending():
                 self._run(trial, prepared.shapes, guest)
-                if (
-                    guest.alive and self.rules.checks is not Checks.VALUES
-                ):  # a case that the contract lets a candidate refuse may end a guest
+                # A case that the contract lets a candidate refuse may end a guest.
+                if guest.alive and not self.rules.compares_alone:
                     trial.attest(guest)
                     trial.passed("process unchanged")
             return trial
@@ -358,7 +357,7 @@ class Recycled:
                 self._doubts.guest_ended(num_enders=0)
                 raise
             difference = _difference(self.guests, guest, trial)
-            if self.rules.checks is not Checks.VALUES:
+            if not self.rules.compares_alone:
                 trial.rejection = trial.rejection or difference
             if trial.rejection is None:
                 trial.passed("process unchanged")
@@ -379,7 +378,7 @@ class Recycled:
 
     def _judge_cases(self, trial: Trial, shapes: Shapes, sessions: Lasting) -> None:
         session, cases = sessions.session, self._store.cases(shapes)
-        if self.rules.checks is Checks.VALUES:
+        if self.rules.compares_alone:
             for posed in filter(None, map(cases.pose_if_defined, cases.plain())):
                 trial.compare_alone(sessions.now(), cases.base, posed)
             return
