@@ -94,6 +94,11 @@ def test_pairs_that_are_all_too_long(pairs, qwen2, tmp_path):
     assert "20 are longer than 8 tokens" in refused(recipe, tmp_path / "run")
 
 
+def test_a_source_that_no_pair_has(pairs, qwen2, tmp_path):
+    recipe = make_recipe(pairs, model={"path": str(qwen2)}, data={"plans_alone": ["teecher"]})
+    assert "no pair of teecher has a plan" in refused(recipe, tmp_path / "run")
+
+
 def test_a_folder_in_use(pairs, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes").touch()

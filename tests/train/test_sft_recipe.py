@@ -62,6 +62,11 @@ def test_a_row_has_to_fit_into_a_forward_pass():
         make_recipe("x", batch={"micro_tokens": 100})
 
 
+def test_plans_alone_want_plans():
+    with pytest.raises(UsageError, match="nothing is left to learn"):
+        make_recipe("x", data={"plans": False, "plans_alone": ["teacher"]})
+
+
 def test_attention_by_lengths_is_for_pairs_side_by_side():
     with pytest.raises(UsageError, match="varlen"):
         make_recipe("x", model={"attention": "varlen"}, data={"packing": "plain"})

@@ -57,6 +57,11 @@ def prepare(recipe: SupervisedRecipe, folder: Path, workers: int) -> PreparedDat
         )
         kept = Path(recipe.data.tokens) if recipe.data.tokens else folder / "tokens"
         pairs, digest = token_dataset(files, how, folder=kept, workers=workers)
+        if how.plans_alone and (missing := how.plans_alone - set(pairs["source"])):
+            raise UsageError(
+                f"data.plans_alone: no pair of {', '.join(sorted(missing))} has a plan",
+                remedy="name sources of the pairs, or leave data.plans_alone out",
+            )
         pairs = pairs.with_format("numpy")
         times.append(time.monotonic())
         chosen = _chosen(pairs, recipe)

@@ -190,6 +190,11 @@ class SupervisedRecipe:
     log_every_steps: int = 10
 
     def __post_init__(self) -> None:
+        if self.data.plans_alone and not self.data.plans:
+            raise UsageError(
+                "data.plans_alone beside data.plans = false: nothing is left to learn",
+                remedy="leave one of them out",
+            )
         given = [value for value in asdict(self.budget).values() if value is not None]
         if len(given) != 1 or given[0] <= 0:
             remedy = "give one of steps, tokens, epochs, minutes, above 0"
