@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    pytest.importorskip("mkdocs", reason="needs the extra docs")
-    pytest.importorskip("mkdocstrings", reason="needs the extra docs")
+    pytest.importorskip("mkdocs", reason="needs the extra dev")
+    pytest.importorskip("mkdocstrings", reason="needs the extra dev")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
