@@ -129,7 +129,7 @@ ablations() { # at equal rollouts: the same pool, the same seeds
 
 hacking() { # the same answers, rewarded by a comparison of values alone; the figures are the full judge's
     local seed
-    mkdir -p values && cp -r pool-1/shards values/ && pool values warm-0/last 1 1 judging.checks='"values"' \
+    mkdir -p values && { [ -e values/shards ] || cp -r pool-1/shards values/; } && pool values warm-0/last 1 1 judging.checks='"values"' \
         judging.precision='"kernelbench"' choice.steps=false || return
     for seed in $SEEDS; do
         offline "values-$seed" warm-0/last $seed values judging.precision='"kernelbench"'
