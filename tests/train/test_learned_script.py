@@ -1,6 +1,7 @@
 """recipes/learned.sh: every step once, in order, as far as time goes; a run that ended goes on."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,11 +13,12 @@ def run(folder, seconds=600, step="", **more):
     fake = folder / "kw.sh"
     fake.write_text(
         f'#!/bin/bash\necho "$*" >> {folder}/calls\n[ "$3" != "$FAIL" ] || exit 1\n'
-        'if [ "$2" = pool ]; then mkdir -p "$5/shards"; fi\n'
+        f'echo "$CUDA_VISIBLE_DEVICES" >> {folder}/cards\n'
+        'if [ "$2" = pool ]; then mkdir -p "$5/shards" "$5/judged"; fi\n'
     )
     fake.chmod(0o755)
     (folder / "calls").unlink(missing_ok=True)
-    environment = {**os.environ, "KW": str(fake), "FAIL": "no command", **more}
+    environment = {**os.environ, "KW": str(fake), "FAIL": "no command", "GPUS": "1", **more}
     subprocess.run(
         [SCRIPT, folder / "out", str(seconds), *step.split()],
         env=environment,
@@ -30,12 +32,22 @@ def run(folder, seconds=600, step="", **more):
 def test_every_step_is_done_once(tmp_path):
     calls = run(tmp_path)
     names = [" ".join(call.split()[:2]) for call in calls]
-    supervised = ["data build", *["train sft"] * 4]
+    supervised = ["data build", *["train sft"] * 2]
     assert names[: len(supervised)] == supervised
     assert names.count("data pool") == 3, "two writers, and values alone"
-    assert names.count("train rl") == 18, "eight objectives, values alone; two seeds"
+    assert names.count("train rl") == 18, "eight runs from the pool, one from values alone; two seeds"
     assert names.count("data fastest") == 3
     assert run(tmp_path) == [], "everything is there"
+
+
+def test_runs_go_side_by_side_on_the_gpus(tmp_path):
+    run(tmp_path)
+    (tmp_path / "cards").unlink()
+    for done in (tmp_path / "out").glob("drpo*.done"):
+        done.unlink()
+    run(tmp_path, step="learned", GPUS="4")
+    cards = (tmp_path / "cards").read_text().split()
+    assert sorted(cards) == ["0", "2", "2", "3"], "first, third, eighth and fifteenth of the runs"
 
 
 def test_a_step_that_failed_is_done_again_and_what_needs_it_waits(tmp_path):
@@ -59,8 +71,7 @@ def test_nothing_is_begun_without_time(tmp_path):
 
 
 def test_the_recipes_it_names_are_there():
-    text = SCRIPT.read_text()
-    names = {part.split('"')[0] for part in text.split("$ROOT/recipes/")[1:]}
+    names = set(re.findall(r"\b(?:data|sft|pool|rl)/[\w-]+\.toml", SCRIPT.read_text()))
     assert len(names) >= 6
     for name in names:
         assert (SCRIPT.parent / name).is_file(), name
