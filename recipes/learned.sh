@@ -124,7 +124,7 @@ expert() { # name, model, seed, pools
 }
 
 offline() { # name, model, seed, pool, levels of the figures, settings
-    train "$1" rl/pool.toml "$3" "model.path=\"$2\"" "rollouts.policy=\"pool:$4\"" "${@:6}" &&
+    train "$1" rl/pool.toml "$3" "model.path=\"$2\"" "rollouts.policy=\"pool:$4\"" validation.programs=8 "${@:6}" &&
         figures "$1" "hf:$1/last" --levels "$5"
 }
 
