@@ -35,7 +35,7 @@ def test_every_step_is_done_once(tmp_path):
     supervised = ["data build", *["train sft"] * 2]
     assert names[: len(supervised)] == supervised
     assert names.count("data pool") == 3, "two writers, and values alone"
-    assert names.count("train rl") == 18, "eight runs from the pool, one from values alone; two seeds"
+    assert names.count("train rl") == 18, "eight and one runs, two seeds"
     assert names.count("data fastest") == 3
     assert run(tmp_path) == [], "everything is there"
 

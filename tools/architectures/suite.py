@@ -10,5 +10,5 @@ _SOURCES = (from_torch, from_transformers, from_vision, from_diffusers)
 
 def suite(pattern: str = "*") -> list[Architecture]:
     """The architectures whose name fits a shell pattern, "transformers/*" for example."""
-    every = [each for source in _SOURCES for each in source.architectures()]
-    return [each for each in every if fnmatch(each.name, pattern)]
+    every = [architecture for source in _SOURCES for architecture in source.architectures()]
+    return [tested for tested in every if fnmatch(tested.name, pattern)]

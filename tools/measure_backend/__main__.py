@@ -26,7 +26,7 @@ TRAINED = ("transformers/bert-base", "timm/resnet50", "transformers/gpt2")
 def jobs() -> list[tuple[str, str, str]]:
     """(model, dtype, phase), in the order in which they are done."""
     every = [(model.name, dtype) for dtype in ("bfloat16", "float32") for model in MODELS]
-    listed = [(*each, phase) for each in every for phase in ("search", "time")]
+    listed = [(*job, phase) for job in every for phase in ("search", "time")]
     listed += [(name, "bfloat16", "batches") for name in DYNAMIC]
     listed += [(name, "float32", "train") for name in TRAINED]
     return [*listed, ("block", "float32", "soak")]

@@ -35,7 +35,7 @@ def main(name: str, dtype: str, phase: str, library: str, budget_s: str) -> None
     settings = BackendSettings.of(
         {"library": library, "budget_s": float(budget_s), "search": search}
     )
-    model = next(each for each in MODELS if each.name == name)
+    model = next(candidate for candidate in MODELS if candidate.name == name)
     torch.manual_seed(0)
     module, args, kwargs = model.make()
     made_task = (module.eval(), *_moved((args, kwargs), dtype))

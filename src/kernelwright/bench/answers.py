@@ -102,7 +102,7 @@ def _asked(asking: Asking, policy: Policy, batch: Sequence[Problem]) -> Iterator
         written = policy.write(requests, samples=asking.samples, sampling=asking.sampling)
     except Interrupted as interrupted:
         whole = zip(batch, interrupted.answers, strict=True)
-        yield from (_line(*each) for each in whole if len(each[1]) == asking.samples)
+        yield from (_line(*answered) for answered in whole if len(answered[1]) == asking.samples)
         raise
     if len(written) != len(batch):
         raise InfraError(f"{asking.label} answers {len(written)} of {len(batch)} requests")
@@ -114,7 +114,7 @@ def _line(problem: Problem, answers: Sequence[Answer]) -> Record:
         "record": "answers",
         "problem": problem.name,
         "digest": problem.digest,
-        "answers": [_answer(each) for each in answers],
+        "answers": [_answer(answer) for answer in answers],
     }
 
 
@@ -148,7 +148,7 @@ def _held(
 
 
 def _check_same(begun: Record, head: Record, file: str) -> None:
-    flat, wanted = ({**each, **each.get("options", {})} for each in (begun, head))
+    flat, wanted = ({**header, **header.get("options", {})} for header in (begun, head))
     for key, value in wanted.items():
         if key != "options" and flat.get(key) != value:
             raise UsageError(

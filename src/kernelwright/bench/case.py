@@ -99,7 +99,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         **job["options"],
     )
     if failed := result["failed_sources"]:  # what others wrote is not what the policy gives
-        raise InfraError("; ".join(f"{each['origin']}: {each['message']}" for each in failed))
+        raise InfraError("; ".join(f"{source['origin']}: {source['message']}" for source in failed))
     lines = list(record.read(folder / "records.jsonl"))
     judged = result.get("slower", result)
     verdict = Verdict.from_json(judged["verdict"])
@@ -177,14 +177,14 @@ def _rejected(lines: Sequence[Record]) -> dict[str, str]:
     that it refused so."""
     judged = ("candidate", "whole")
     verdicts = [line["verdict"] for line in lines if line["record"] in judged]
-    wrong = [each for each in reversed(verdicts) if not each["accepted"]]
-    return {each["code"]: each["message"][:MESSAGE_LIMIT] for each in wrong}
+    wrong = [verdict for verdict in reversed(verdicts) if not verdict["accepted"]]
+    return {refused["code"]: refused["message"][:MESSAGE_LIMIT] for refused in wrong}
 
 
 def _ran_out(lines: Sequence[Record]) -> str:
     """What was said of a kernel, or a whole, that was refused for want of memory; "" of none."""
     verdicts = [line["verdict"] for line in lines if "verdict" in line]
-    said = [each["message"] for each in verdicts if each["code"] == Code.OUT_OF_MEMORY]
+    said = [verdict["message"] for verdict in verdicts if verdict["code"] == Code.OUT_OF_MEMORY]
     said += [line["reason"] for line in lines if Code.OUT_OF_MEMORY in (line.get("reason") or "")]
     return said[0][:MESSAGE_LIMIT] if said else ""
 

@@ -101,11 +101,11 @@ def _print(line: Record) -> None:
         return
     facts = ["clean"] * (not line["findings"]) + ["scaled down"] * line["scaled"]
     out.print(name + Text(f"  {', '.join(facts)}"), soft_wrap=True)
-    for each in line["findings"]:
-        style = "yellow" if each["severity"] == "weak" else "red"
-        text = Text(f"  {each['severity']:<10} ", style=style)
-        out.print(text + Text(f"{each['id']}: {each['message']}"), soft_wrap=True)
-    for remedy in dict.fromkeys(each["remedy"] for each in line["findings"]):
+    for finding in line["findings"]:
+        style = "yellow" if finding["severity"] == "weak" else "red"
+        text = Text(f"  {finding['severity']:<10} ", style=style)
+        out.print(text + Text(f"{finding['id']}: {finding['message']}"), soft_wrap=True)
+    for remedy in dict.fromkeys(finding["remedy"] for finding in line["findings"]):
         out.print(Text(f"  remedy      {remedy}", style="dim"), soft_wrap=True)
     for reason in line["not_checked"]:
         out.print(Text(f"  not checked {reason}", style="dim"), soft_wrap=True)

@@ -274,7 +274,7 @@ def _at_sizes(
             if has_views or not (is_alike and one.is_dense and another.is_dense):
                 raise StaysWithInductor("the strides of an output differ by size")
     try:
-        sized = SizedGraph.of(program.lowered, [each.lowered for each in others], points, sizes)
+        sized = SizedGraph.of(program.lowered, [traced.lowered for traced in others], points, sizes)
     except ValueError as error:
         raise StaysWithInductor(f"one program cannot serve all sizes: {error}") from error
     return replace(program, sized=sized)

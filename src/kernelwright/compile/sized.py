@@ -58,7 +58,7 @@ class SizedGraph:
         )
         program = SizedProgram(programs=tuple(programs), sizes=tuple(points), texts=texts)
         read = {name: f"inputs[{at}].shape[{dim}]" for name, (at, dim) in dimensions.items()}
-        outputs = zip(*(each.user_outputs for each in (first, *others)), strict=True)
+        outputs = zip(*(other.user_outputs for other in (first, *others)), strict=True)
         numbers = tuple(
             _number([value for _, value in column], points, read) if _is_number(column[0]) else None
             for column in outputs

@@ -56,7 +56,7 @@ def with_plans(source: str, plans: Sequence[KernelPlan]) -> str:
     if not plans:
         return source
     begins = {
-        node.name: min((each.lineno for each in node.decorator_list), default=node.lineno)
+        node.name: min((decorator.lineno for decorator in node.decorator_list), default=node.lineno)
         for node in syntax_tree(source).body
         if isinstance(node, ast.FunctionDef)
     }
@@ -105,7 +105,9 @@ def _plan(kernel: str, fields: dict[str, str]) -> KernelPlan:
     try:
         sizes = {
             name.strip(): int(size)
-            for name, _, size in (each.partition("=") for each in tiles.split(",") if each.strip())
+            for name, _, size in (
+                assignment.partition("=") for assignment in tiles.split(",") if assignment.strip()
+            )
         }
     except ValueError:
         raise ValueError(f"the plan of {kernel} gives tiles {tiles!r}, not NAME=SIZE, ..") from None

@@ -37,7 +37,7 @@ def fast_p(speedups: Sequence[float | None], p: float) -> float:
     """
     if not speedups:
         raise ValueError("no tasks")
-    return sum(each is not None and each > p for each in speedups) / len(speedups)
+    return sum(speedup is not None and speedup > p for speedup in speedups) / len(speedups)
 
 
 def geometric_mean(ratios: Sequence[float], *seed_words: str) -> Mean:

@@ -101,7 +101,9 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         return _tuple(get_args(kind), value, where)
     if get_origin(kind) is Mapping and isinstance(value, Mapping):
         item = get_args(kind)[1]
-        return {name: _value(item, each, _dotted(where, name)) for name, each in value.items()}
+        return {
+            name: _value(item, element, _dotted(where, name)) for name, element in value.items()
+        }
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         if value in list(kind):
             return kind(value)
@@ -115,7 +117,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
 def _one_of(kinds: UnionType, value: Any) -> Any:
     """The type that the value has, or else the first: what it lacks is told of that."""
     known = get_args(kinds)
-    return next((each for each in known if type(value) is each), known[0])
+    return next((option for option in known if type(value) is option), known[0])
 
 
 def _tuple(kinds: tuple[Any, ...], values: list[Any] | tuple[Any, ...], where: str) -> Any:

@@ -167,7 +167,10 @@ def _example(signature: Signature) -> Call:
     """A call of the signature; sizes that vary are the smallest that PyTorch takes as any size."""
     lengths = {
         (place.leaf, place.dim): place.length(
-            {name: max(each.low, min(each.high, 4)) for name, each in signature.ranges.items()}
+            {
+                name: max(range_.low, min(range_.high, 4))
+                for name, range_ in signature.ranges.items()
+            }
         )
         for place in signature.places
     }

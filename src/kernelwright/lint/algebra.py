@@ -191,7 +191,7 @@ def repeated_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
         source = flow.maker(_scaled(flow.program.calls[source]))
     if source is None or flow.program.calls[source].op != call.op:
         return
-    if not any(each.operator == i for each in redundant_operator(flow, i, call)):
+    if not any(finding.operator == i for finding in redundant_operator(flow, i, call)):
         message = f"{call.op} (call {i}) follows {call.op} (call {source})"
         yield found("repeated_operator", message, operator=i)
 

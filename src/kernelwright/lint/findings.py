@@ -265,16 +265,16 @@ class LintReport:
     def reasons(self, tolerance: str) -> tuple[Finding, ...]:
         """Why the task is not fit to judge by at this tolerance: all but weak findings."""
         return tuple(
-            each
-            for each in self.findings
-            if each.severity is not Severity.WEAK and each.holds_under(tolerance)
+            finding
+            for finding in self.findings
+            if finding.severity is not Severity.WEAK and finding.holds_under(tolerance)
         )
 
     def to_json(self) -> Record:
         return {
             "task": self.task,
             "device": self.device,
-            "findings": [each.to_json() for each in self.findings],
+            "findings": [finding.to_json() for finding in self.findings],
             "not_checked": list(self.not_checked),
             "notes": list(self.notes),
             "scaled": self.scaled,

@@ -46,7 +46,7 @@ class Gap:
 
     def under_all(self, strict: Sequence["Allowed"]) -> tuple[str, ...]:
         """The tolerances it passes whichever output it is measured on."""
-        return min((self.tolerances(each) for each in strict), key=lambda t: len(t), default=())
+        return min((self.tolerances(gap) for gap in strict), key=lambda t: len(t), default=())
 
     def tolerances(self, strict: "Allowed") -> tuple[str, ...]:
         """The tolerances it passes, tightest first."""

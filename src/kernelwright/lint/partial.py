@@ -59,13 +59,13 @@ def _mean_loss(
     if not is_mean or call.arg("reduction") != "mean" or call.types[0].rank:
         return None
     operands = {name: env[call.arg(name).name] for name in names}
-    if "weight" in names or any(each.dim() == 0 for each in operands.values()):
+    if "weight" in names or any(operand.dim() == 0 for operand in operands.values()):
         return None
-    rank = max(each.dim() for each in operands.values())
+    rank = max(operand.dim() for operand in operands.values())
     if call.op not in _BY_ROW:  # of fewer dimensions, they broadcast along the rows
-        operands = {name: each for name, each in operands.items() if each.dim() == rank}
-    length = max(each.shape[0] for each in operands.values())
-    axes = {name: 0 for name, each in operands.items() if each.shape[0] == length}
+        operands = {name: operand for name, operand in operands.items() if operand.dim() == rank}
+    length = max(operand.shape[0] for operand in operands.values())
+    axes = {name: 0 for name, operand in operands.items() if operand.shape[0] == length}
     return _sliced(call, env, share, axes)
 
 

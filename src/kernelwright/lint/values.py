@@ -124,8 +124,10 @@ class _Look:
         constant, copied = [], []
         for i, output in enumerate(self.outputs):
             chain = _chain(i, self.fits[i], allowed[i])
-            copied.append({name for each in chain for name in each.tolerances})
-            constant.append({n for each in chain if each.id in CONSTANTS for n in each.tolerances})
+            copied.append({name for finding in chain for name in finding.tolerances})
+            constant.append(
+                {n for finding in chain if finding.id in CONSTANTS for n in finding.tolerances}
+            )
             values.findings += [*chain, *self.saturation[i].findings(i, constant[-1])]
             values.findings += _slack(i, output)
         values.constant = frozenset(set.intersection(*constant))
@@ -337,9 +339,9 @@ def _strays(shares: list[float]) -> Iterator[Finding]:
 def _allowed(subject: Subject, look: _Look, seed: int) -> list[Allowed]:
     """What `strict` allows; by the oracle where it can make a difference."""
     floors = [Allowed.by_floor(output.dtype) for output in look.outputs]
-    close = [fit.gap for each in look.fits for fit in each]
-    close += [each for each in look.redrawn.values() if each is not None]
-    if subject.oracle is None or not any(each.excess <= TIGHT for each in close):
+    close = [fit.gap for fits in look.fits for fit in fits]
+    close += [distance for distance in look.redrawn.values() if distance is not None]
+    if subject.oracle is None or not any(distance.excess <= TIGHT for distance in close):
         return floors
     try:
         oracles = subject.oracle(look.inputs, seed)
@@ -399,16 +401,16 @@ def _unused_inputs(
     for i, value in constants.items():
         message = f"input {i} {list(inputs[i].shape)} is {value:.6g} everywhere, on every draw"
         yield found("constant_input", message, measure=value, input=i)
-    for i, each in redrawn.items():
-        if each is None:
+    for i, distance in redrawn.items():
+        if distance is None:
             continue
-        tolerances = beyond(each.under_all(values.allowed), values.constant)
+        tolerances = beyond(distance.under_all(values.allowed), values.constant)
         if i not in constants and tolerances:
-            message = f"input {i} drawn afresh changes nothing beyond {each.excess:.2g}"
+            message = f"input {i} drawn afresh changes nothing beyond {distance.excess:.2g}"
             yield found(
                 "ignores_input",
                 f"{message}, passes {', '.join(tolerances)}",
-                measure=_figure(each.excess),
+                measure=_figure(distance.excess),
                 tolerances=tolerances,
                 input=i,
             )

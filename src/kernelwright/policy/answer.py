@@ -67,7 +67,7 @@ class Answer:
 
 def answer_text(candidate: Candidate) -> str:
     """The candidate as an answer: what a model is trained to write."""
-    plan = "\n".join(line for each in candidate.plan for line in plan_lines(each))
+    plan = "\n".join(line for kernel_plan in candidate.plan for line in plan_lines(kernel_plan))
     source = with_plans(candidate.source, ()).strip("\n")
     return f"{PLAN_BEGIN}\n{plan}\n{PLAN_END}\n{CODE_BEGIN}\n{source}\n{CODE_END}\n"
 

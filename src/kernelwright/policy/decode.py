@@ -165,13 +165,13 @@ class Decoder:
             self._begin(begun)
             running |= begun
         rows = self._rows.first(self._densely(running))
-        longest = max(each.length for each in running.values()) + self._pace
+        longest = max(row.length for row in running.values()) + self._pace
         bucket = self._lengthen(longest)
         with self._threads():
             for _ in range(self._pace):
                 self._steps.advance(rows, self._cache, bucket)
-        for each in running.values():
-            each.length += self._pace
+        for row in running.values():
+            row.length += self._pace
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -230,15 +230,15 @@ class Decoder:
     def _begin(self, begun: dict[int, Waiting]) -> None:
         """Put rows into slots and read their prompts, but for the last token: the first step
         does."""
-        self._lengthen(max(len(each.prompt) for each in begun.values()))
+        self._lengthen(max(len(row.prompt) for row in begun.values()))
         slots = list(begun)
         put, index = self._rows, self._tensor(slots)
-        most = max(each.limit for each in begun.values())
-        numbers = torch.stack([uniforms(each.seed, most) for each in begun.values()])
+        most = max(row.limit for row in begun.values())
+        numbers = torch.stack([uniforms(row.seed, most) for row in begun.values()])
         put.uniform[index, :most] = numbers.to(self._device)
-        put.token[index] = self._tensor([each.prompt[-1] for each in begun.values()])
-        put.position[index] = self._tensor([len(each.prompt) - 1 for each in begun.values()])
-        put.limit[index] = self._tensor([each.limit for each in begun.values()])
+        put.token[index] = self._tensor([row.prompt[-1] for row in begun.values()])
+        put.position[index] = self._tensor([len(row.prompt) - 1 for row in begun.values()])
+        put.limit[index] = self._tensor([row.limit for row in begun.values()])
         put.count[index] = 0
         put.done[index] = False
         slots.sort(key=lambda slot: len(begun[slot].prompt))

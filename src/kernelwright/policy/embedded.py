@@ -216,7 +216,9 @@ def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTo
             file=str(_broken_file(folder)),
             remedy="copy it again, or save it again",
         ) from error
-    if wrong := sorted({*report["missing_keys"], *(each[0] for each in report["mismatched_keys"])}):
+    if wrong := sorted(
+        {*report["missing_keys"], *(mismatch[0] for mismatch in report["mismatched_keys"])}
+    ):
         raise UsageError(
             f"{len(wrong)} weights are missing or of other sizes, {wrong[0]} for one",
             file=str(folder),

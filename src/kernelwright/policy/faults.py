@@ -47,7 +47,9 @@ def first_fault(source: str, program: Program) -> Fault | None:
     if "*" not in known:  # a module that imports everything may know any name
         faults += [fault for function in functions for fault in _names(function, known)]
     if any(function.name == ENTRY for function in functions):
-        kernels = [each for each in functions if each.decorator_list and each.name != ENTRY]
+        kernels = [
+            function for function in functions if function.decorator_list and function.name != ENTRY
+        ]
         host = _Ranks([function for function in functions if function not in kernels])
         host.call(ENTRY, [len(value.type.shape) for value in program.inputs])
         faults += host.faults
@@ -60,8 +62,8 @@ def first_fault(source: str, program: Program) -> Fault | None:
 def _names(function: ast.FunctionDef, known: set[str]) -> Iterator[Fault]:
     """Names that a function reads before anything binds them."""
     own = function.args
-    bound = {each.arg for each in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
-    bound |= {each.arg for each in (own.vararg, own.kwarg) if each is not None}
+    bound = {parameter.arg for parameter in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
+    bound |= {parameter.arg for parameter in (own.vararg, own.kwarg) if parameter is not None}
     local = bound | _bound(function.body)
     yield from _in_order(function.body, bound, local, known)
 
@@ -147,23 +149,23 @@ class _Ranks:
     def call(self, name: str, given: Sequence[int | None], depth: int = 0) -> list[int | None]:
         """Dimensions of what a function returns, where they can be read."""
         function = self._functions[name]
-        parameters = [each.arg for each in function.args.args]
+        parameters = [arg.arg for arg in function.args.args]
         ranks = {p: rank for p, rank in zip(parameters, given, strict=False) if rank is not None}
         for statement in function.body:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 self._assign(statement.targets[0], statement.value, ranks, depth)
             elif isinstance(statement, ast.Return) and statement.value is not None:
-                return [self._rank(each, ranks) for each in _items(statement.value)]
+                return [self._rank(item, ranks) for item in _items(statement.value)]
             else:  # what it binds may have other dimensions now
                 for bound in _bound([statement]):
                     ranks.pop(bound, None)
         return []
 
     def _assign(self, target: ast.expr, value: ast.expr, ranks: dict[str, int], depth: int) -> None:
-        names = [each.id if isinstance(each, ast.Name) else "" for each in _items(target)]
+        names = [item.id if isinstance(item, ast.Name) else "" for item in _items(target)]
         is_several = isinstance(target, ast.Tuple)
         if is_several and (owner := _shape_of(value)) in ranks:
-            has_rest = any(isinstance(each, ast.Starred) for each in _items(target))
+            has_rest = any(isinstance(item, ast.Starred) for item in _items(target))
             if not has_rest and len(names) != ranks[owner]:
                 message = f"{owner} has {ranks[owner]} dimensions, not {len(names)}"
                 self.faults.append(Fault(value.lineno, message))
@@ -179,7 +181,7 @@ class _Ranks:
         name = value.func.id if is_call else ""  # type: ignore[attr-defined]
         if name not in self._functions or depth == MOST_CALLS:
             return [self._rank(value, ranks)]
-        given = [self._rank(each, ranks) for each in value.args]  # type: ignore[attr-defined]
+        given = [self._rank(arg, ranks) for arg in value.args]  # type: ignore[attr-defined]
         return self.call(name, given, depth + 1)
 
     def _rank(self, value: ast.expr, ranks: dict[str, int]) -> int | None:

@@ -95,8 +95,8 @@ class LocalModel:
         programs = [request.program for request in requests]
         texts = self._texts(told, samples, sampling, programs)
         return [
-            [self._read(text, messages, is_out_of_time) for text, is_out_of_time in each]
-            for messages, each in zip(told, texts, strict=True)
+            [self._read(text, messages, is_out_of_time) for text, is_out_of_time in answers]
+            for messages, answers in zip(told, texts, strict=True)
         ]
 
     def _read(self, text: str, messages: Sequence[Message], is_out_of_time: bool) -> Answer:
@@ -116,7 +116,7 @@ class LocalModel:
     ) -> list[list[str]]:
         """As `ChatPolicy.chat`."""
         texts = self._texts(conversations, samples, sampling)
-        return [[text for text, _ in each] for each in texts]
+        return [[text for text, _ in answers] for answers in texts]
 
     def _texts(
         self,
@@ -146,9 +146,9 @@ class LocalModel:
             written = mender.mend(written, prompts, asked, seeds=seeds, sampling=sampling)
         # Marks of plan and code are no special tokens to the tokenizer: they stay.
         texts = self._tokenizer.batch_decode(
-            [each.tokens for each in written], skip_special_tokens=True
+            [row.tokens for row in written], skip_special_tokens=True
         )
-        answers = [(text, each.is_out_of_time) for text, each in zip(texts, written, strict=True)]
+        answers = [(text, row.is_out_of_time) for text, row in zip(texts, written, strict=True)]
         return [answers[i : i + samples] for i in range(0, len(answers), samples)]
 
     def release(self) -> None:
@@ -159,7 +159,7 @@ class LocalModel:
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
     """What a model reads of a conversation before it answers; a template that knows no system
     message gets it before the first of the user."""
-    turns = [{"role": each.role, "content": each.content} for each in messages]
+    turns = [{"role": message.role, "content": message.content} for message in messages]
     try:
         return _rendered(tokenizer, turns)
     except jinja2.TemplateError:

@@ -58,9 +58,9 @@ class Rows:
 
     def first(self, rows: int) -> "Rows":
         """Views of the first rows."""
-        return Rows(*(each[:rows] for each in self.tensors()))
+        return Rows(*(tensor[:rows] for tensor in self.tensors()))
 
     def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
         """What rows `begin` hold into rows `end`."""
-        for each in self.tensors():
-            each[end] = each[begin]
+        for tensor in self.tensors():
+            tensor[end] = tensor[begin]

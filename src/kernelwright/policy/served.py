@@ -47,7 +47,9 @@ class ServedModel:
         """As `Policy.write`."""
         told = [conversation(request) for request in requests]
         texts, failure = self._ask(told, num_samples(samples, sampling), sampling)
-        answers = [[read_answer(text, origin=self.name) for text in each] for each in texts]
+        answers = [
+            [read_answer(text, origin=self.name) for text in completions] for completions in texts
+        ]
         if failure:
             raise Interrupted(str(failure), answers) from failure
         return answers
@@ -78,7 +80,9 @@ class ServedModel:
         def ask(messages: Sequence[Message], number: int) -> str | InfraError | UsageError | None:
             if broken.is_set() or time.monotonic() > end_s:
                 return None
-            seed = derive(sampling.seed, *(each.content for each in messages), number) % MAX_SEED
+            seed = (
+                derive(sampling.seed, *(message.content for message in messages), number) % MAX_SEED
+            )
             try:
                 return self._endpoint.complete(
                     messages,
@@ -96,9 +100,13 @@ class ServedModel:
                 [pool.submit(ask, messages, number) for number in range(samples)]
                 for messages in conversations
             ]
-            replies = [[each.result() for each in row] for row in asked]
-        failures = [each for row in replies for each in row if isinstance(each, Exception)]
-        if refused := next((each for each in failures if isinstance(each, UsageError)), None):
+            replies = [[reply.result() for reply in row] for row in asked]
+        failures = [reply for row in replies for reply in row if isinstance(reply, Exception)]
+        if refused := next(
+            (failure for failure in failures if isinstance(failure, UsageError)), None
+        ):
             raise refused
-        texts = [[each for each in row if isinstance(each, str)] for row in replies]
-        return texts, next((each for each in failures if isinstance(each, InfraError)), None)
+        texts = [[reply for reply in row if isinstance(reply, str)] for row in replies]
+        return texts, next(
+            (failure for failure in failures if isinstance(failure, InfraError)), None
+        )

@@ -124,7 +124,7 @@ def evaluate(
         named["device"] = device
     result = overload(op)(**named)
     results = result if isinstance(result, list | tuple) else (result,)
-    return tuple(each for each in results if each is not None)
+    return tuple(tensor for tensor in results if tensor is not None)
 
 
 def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:

@@ -101,11 +101,11 @@ def line_chart(
         is_log: a logarithmic axis; what is not above 0 has no place on it.
     """
     whole = list(series)
-    drawn = [_thinned(each, is_log=is_log) for each in whole]
-    values = [y for each in drawn for _, y in each.points if y is not None]
+    drawn = [_thinned(curve, is_log=is_log) for curve in whole]
+    values = [y for curve in drawn for _, y in curve.points if y is not None]
     if not values:
         return None
-    steps = [x for each in drawn for x, _ in each.points]
+    steps = [x for curve in drawn for x, _ in curve.points]
     scale = _LinearScale(steps, values, is_log=is_log)
     return CurveChart(
         title=title,
@@ -113,13 +113,13 @@ def line_chart(
         look="line",
         shapes=tuple(
             Shape(
-                name=each.name,
+                name=curve.name,
                 color=i % NUM_COLORS,
-                path=scale.line(each.points),
-                dots=_dots(each, scale, show),
+                path=scale.line(curve.points),
+                dots=_dots(curve, scale, show),
                 last="" if each_whole.last is None else show(each_whole.last),
             )
-            for i, (each, each_whole) in enumerate(zip(drawn, whole, strict=True))
+            for i, (curve, each_whole) in enumerate(zip(drawn, whole, strict=True))
         ),
         x_ticks=scale.x_ticks(),
         y_ticks=scale.y_ticks(show),
@@ -141,18 +141,18 @@ def stack_chart(
     colours the smallest are drawn as one.
     """
     whole = _merged(series)
-    drawn = [_thinned(each, is_log=False) for each in whole]
+    drawn = [_thinned(curve, is_log=False) for curve in whole]
     if not drawn:
         return None
     steps = [x for x, _ in drawn[0].points]
-    heights = [[y or 0.0 for _, y in each.points] for each in drawn]
+    heights = [[y or 0.0 for _, y in curve.points] for curve in drawn]
     tops = [sum(column) for column in zip(*heights, strict=True)]
     scale = _LinearScale(steps, [0.0, *tops], is_log=False)
     below, shapes = [0.0] * len(steps), []
-    for i, (each, own) in enumerate(zip(drawn, heights, strict=True)):
+    for i, (curve, own) in enumerate(zip(drawn, heights, strict=True)):
         above = [a + b for a, b in zip(below, own, strict=True)]
         last = show(whole[i].last or 0.0)
-        shapes.append(Shape(each.name, i % NUM_COLORS, scale.area(steps, below, above), (), last))
+        shapes.append(Shape(curve.name, i % NUM_COLORS, scale.area(steps, below, above), (), last))
         below = above
     return CurveChart(
         title=title,
@@ -167,7 +167,7 @@ def stack_chart(
 
 def _merged(series: Sequence[Series]) -> list[Series]:
     """The largest layers in the order given, and one more for the rest."""
-    sizes = [sum(y or 0.0 for _, y in each.points) for each in series]
+    sizes = [sum(y or 0.0 for _, y in curve.points) for curve in series]
     there = [i for i, size in enumerate(sizes) if size > 0]
     if len(there) <= MOST_LAYERS:
         return [series[i] for i in there]

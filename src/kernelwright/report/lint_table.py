@@ -30,15 +30,15 @@ class LintedTask:
 
     @property
     def ids(self) -> set[str]:
-        return {each["id"] for each in self.line.get("findings", ())}
+        return {finding["id"] for finding in self.line.get("findings", ())}
 
     def reasons(self, tolerance: str) -> set[str]:
         """Ids for which the task is not fit to judge by at this tolerance."""
         return {
-            each["id"]
-            for each in self.line.get("findings", ())
-            if each["severity"] != "weak"
-            and (not each["tolerances"] or tolerance in each["tolerances"])
+            finding["id"]
+            for finding in self.line.get("findings", ())
+            if finding["severity"] != "weak"
+            and (not finding["tolerances"] or tolerance in finding["tolerances"])
         }
 
 
@@ -173,10 +173,10 @@ def _ours(task: LintedTask) -> str:
         return f"not linted: {task.line['message'].splitlines()[0][:80].replace('|', '/')}"
     firm: dict[str, str] = {}
     weak: dict[str, str] = {}
-    for each in task.line["findings"]:
-        held = [t for t in TOLERANCES if t in each["tolerances"]]
-        text = each["id"] + (f" ({held[0]})" if held else "")
-        (weak if each["severity"] == "weak" else firm).setdefault(each["id"], text)
+    for finding in task.line["findings"]:
+        held = [t for t in TOLERANCES if t in finding["tolerances"]]
+        text = finding["id"] + (f" ({held[0]})" if held else "")
+        (weak if finding["severity"] == "weak" else firm).setdefault(finding["id"], text)
     marks = [*firm.values(), *(f"*{text}*" for text in weak.values())]
     scaled = " [scaled]" if task.line["scaled"] and marks else ""
     return ", ".join(marks) + scaled

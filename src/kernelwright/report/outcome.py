@@ -126,7 +126,7 @@ def better(run: ReportedRun) -> tuple[str, float, list[float]] | None:
     if not all(times.get(name) for name in (EAGER, COMPILE, TIMED)):
         return None
     ratios = {name: _over(run, name) for name in (COMPILE, EAGER)}
-    name = min(ratios, key=lambda each: ratios[each][0])
+    name = min(ratios, key=lambda side: ratios[side][0])
     ends = [ratio[1:] for ratio in ratios.values()]
     return name, ratios[name][0], list(map(min, zip(*ends, strict=True))) if all(ends) else []
 

@@ -49,4 +49,4 @@ def correct_weights(speeds: Sequence[float | None], *, temperature: float) -> li
     most = max(known)
     scaled = [0.0 if s is None else math.exp((s - most) / temperature) for s in speeds]
     total = sum(scaled)
-    return [each / total for each in scaled]
+    return [weight / total for weight in scaled]

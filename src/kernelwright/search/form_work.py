@@ -37,7 +37,7 @@ class FormWork:
     @property
     def deadline(self) -> Deadline:
         """The deadline of the fragment that is tuned now."""
-        has_kernel = any(each.winner is not None for each in self.tuned)
+        has_kernel = any(fragment.winner is not None for fragment in self.tuned)
         return self.until if has_kernel else self.latest
 
 

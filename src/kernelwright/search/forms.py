@@ -145,7 +145,7 @@ def at_cpu_size(form: ProgramForm) -> tuple[Program, Program] | None:
             (small.calls[num_calls:], small.outputs[num_outputs:]),
         )
     )
-    types = [[each.type_of(name) for name in each.outputs] for each in (original, program)]
+    types = [[side.type_of(name) for name in side.outputs] for side in (original, program)]
     return (original, program) if types[0] == types[1] else None
 
 

@@ -261,7 +261,7 @@ def search_target(
     result = result_record(target.name, whole, spent) | timed
     result |= {
         "forms": wholes.forms,
-        "failed_sources": [asdict(each) for each in search.failed],
+        "failed_sources": [asdict(failure) for failure in search.failed],
         "outcome": outcome_record(ended),
         "measured": judge.on_gpu,
         "budget": {"budget_s": budget.seconds, "spent_s": budget.spent_s()},

@@ -48,7 +48,7 @@ class Several:
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._policies = policies
-        self.name = ",".join(each.name for each in policies)
+        self.name = ",".join(member.name for member in policies)
 
     def write(
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling

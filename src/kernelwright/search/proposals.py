@@ -39,7 +39,7 @@ def _without_outer_views(
     program: Program, fragments: Sequence[frozenset[int]]
 ) -> list[frozenset[int]]:
     graph = CallGraph(program)
-    return [*dict.fromkeys(without_outer_views(program, each, graph) for each in fragments)]
+    return [*dict.fromkeys(without_outer_views(program, fragment, graph) for fragment in fragments)]
 
 
 def _by_saving(program: Program, ordered: Sequence[frozenset[int]]) -> list[frozenset[int]]:
@@ -53,7 +53,7 @@ def _by_saving(program: Program, ordered: Sequence[frozenset[int]]) -> list[froz
     def rank(calls: frozenset[int]) -> tuple[bool, bool, int]:
         part, is_dense = parts[calls], any(_is_dense(program.calls[i]) for i in calls)
         saved = part.bytes_unfused() - part.bytes_fused()
-        return is_dense, any(calls < each for each in ordered), -saved * times[texts[calls]]
+        return is_dense, any(calls < larger for larger in ordered), -saved * times[texts[calls]]
 
     return sorted(ordered, key=rank)
 

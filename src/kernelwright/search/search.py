@@ -170,7 +170,7 @@ class Search:
         if form.layout != CHANNELS_LAST or self._judge.rules.mode == "pure":
             return True
         original, rewritten = (
-            program_task(each, name="form") for each in (form.original, form.program)
+            program_task(program, name="form") for program in (form.original, form.program)
         )
         agrees = self._judge.agrees(original, rewritten)
         if not agrees:
@@ -280,7 +280,7 @@ class Search:
         program, tuned = work.form.program, work.tuned
         result = self._serving_all_sizes(work, calls, result)
         work.untried.discard(calls)
-        at = next((i for i, each in enumerate(tuned) if each.fragment.calls == calls), None)
+        at = next((i for i, fragment in enumerate(tuned) if fragment.fragment.calls == calls), None)
         if at is None:
             at = len(tuned)
             tuned.append(result)

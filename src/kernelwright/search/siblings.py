@@ -56,7 +56,7 @@ def taken_over(
     if best is None or like.winner is None or any(call.is_product for call in program.calls):
         return None
     written, _ = sources.written(program, rules, writers=writers, limit=limit, seed=seed)
-    alike = [each for each in written if each.schedule == best.schedule] or written
+    alike = [kernel for kernel in written if kernel.schedule == best.schedule] or written
     if not alike:
         return None
     verdict = like.verdicts[like.winner]

@@ -313,9 +313,9 @@ def _uses_mode(part: torch.nn.Module) -> bool:
 def _lower_in_other_mode(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Lowered:
-    modes = {each: each.training for each in module.modules()}
+    modes = {submodule: submodule.training for submodule in module.modules()}
     try:
         return lower(module.train(not module.training), args, kwargs)
     finally:
-        for each, training in modes.items():
-            each.training = training
+        for submodule, training in modes.items():
+            submodule.training = training

@@ -165,7 +165,7 @@ def _decided(
         excluded: candidates that may not win.
     """
     verdicts, program = tuned.verdicts, tuned.fragment.program
-    accepted = [i for i, each in enumerate(verdicts) if each.accepted and i not in excluded]
+    accepted = [i for i, verdict in enumerate(verdicts) if verdict.accepted and i not in excluded]
     if not accepted:
         return tuned
     must_win = judge.rules.mode != "pure"

@@ -264,8 +264,8 @@ def _failures() -> Iterator[list[Refusal]]:
 
 def _dtypes(program: Program) -> set[str]:
     result_type = [value.type for value in program.inputs]
-    result_type += [each for call in program.calls for each in call.types]
-    return {each.dtype for each in result_type} | {"float32"}
+    result_type += [tensor_type for call in program.calls for tensor_type in call.types]
+    return {tensor_type.dtype for tensor_type in result_type} | {"float32"}
 
 
 def _by_output(
@@ -305,11 +305,11 @@ def refusal_by_lint(program: Program) -> Refusal | None:
 
 def _by_findings(findings: Iterable[Finding]) -> Refusal | None:
     """Degenerate and unsound findings first, then idle parts."""
-    held = [each for each in findings if each.holds_under(TOLERANCE)]
-    for each in held:
-        if each.severity is not Severity.WEAK:
-            return Refusal(Reason.DEGENERATE, each.message, each.id)
-    for each in held:
-        if each.id in IDLE_FINDINGS:
-            return Refusal(Reason.IDLE, each.message, each.id)
+    held = [finding for finding in findings if finding.holds_under(TOLERANCE)]
+    for flaw in held:
+        if flaw.severity is not Severity.WEAK:
+            return Refusal(Reason.DEGENERATE, flaw.message, flaw.id)
+    for flaw in held:
+        if flaw.id in IDLE_FINDINGS:
+            return Refusal(Reason.IDLE, flaw.message, flaw.id)
     return None

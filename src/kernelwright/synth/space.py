@@ -39,9 +39,11 @@ def space_record(recipe: DrawRecipe) -> Record:
 def usable_forms(recipe: DrawRecipe) -> list[Form]:
     """The forms of the operators that may occur. Where values must keep in range, operators whose
     results are one number are left out."""
-    wanted = (each for each in operators().values() if each.name not in EXCLUDED)
+    wanted = (operator for operator in operators().values() if operator.name not in EXCLUDED)
     space = recipe.space()
-    forms_by_operator = [forms_of(each, space) for each in wanted if recipe.weight(each.name)]
+    forms_by_operator = [
+        forms_of(allowed, space) for allowed in wanted if recipe.weight(allowed.name)
+    ]
     if recipe.quality.ranges:
         forms_by_operator = [
             forms for forms in forms_by_operator if forms and not is_constant(forms[0])

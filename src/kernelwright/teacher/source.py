@@ -72,7 +72,7 @@ def size_lines(program: Program, sizes: Mapping[str, str]) -> list[str]:
         if (match := _DIM.fullmatch(text)) and match[1] in ranks:
             dims.setdefault(match[1], {})[int(match[2])] = symbol
     lines = [_unpacked(name, ranks[name], read) for name, read in dims.items()]
-    read = {symbol for each in dims.values() for symbol in each.values()}
+    read = {symbol for dim in dims.values() for symbol in dim.values()}
     lines += [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
     return [f"    {line}" for line in lines]
 

@@ -49,8 +49,8 @@ def attend(
     batch, heads, width, size = query.shape
     groups, dtype = heads // key.shape[1], _computed_in(query)
     q, k, v = (
-        each.transpose(1, 2).reshape(batch * width, heads, size).to(dtype)
-        for each in (query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1))
+        tensor.transpose(1, 2).reshape(batch * width, heads, size).to(dtype)
+        for tensor in (query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1))
     )
     attended: Any = varlen_attn(
         q,

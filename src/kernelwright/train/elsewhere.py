@@ -63,7 +63,9 @@ def kernel_reward(
                 f"the data set has no column {column!r}",
                 remedy="it holds each program's canonical text, as `data build` writes it",
             )
-        outcomes = outcomes_of(judges, columns[column], [_text(each) for each in completions])
+        outcomes = outcomes_of(
+            judges, columns[column], [_text(completion) for completion in completions]
+        )
         return [
             None if outcome is None else float(getattr(rewards(outcome), wanted))
             for outcome in outcomes
@@ -96,7 +98,7 @@ def outcomes_of(
     outcomes: list[Outcome | None] = [Outcome.of(None)] * len(texts)
     waited: dict[int, Future[JudgedCandidate]] = {}
     for program, own in places.items():
-        sources = [each.source for i in own if (each := candidates[i]) is not None]
+        sources = [written.source for i in own if (written := candidates[i]) is not None]
         waited |= dict(zip(own, judges.judge(program, sources), strict=True))
     for i, future in waited.items():
         outcomes[i] = outcome_of(future.result(), programs[i])
@@ -116,7 +118,7 @@ def reward_named(name: str) -> Callable[[Outcome], Reward]:
     """Raises:
     UsageError: there is none of this name.
     """
-    known = [each for each in REWARDS if each != MODELLED]
+    known = [reward for reward in REWARDS if reward != MODELLED]
     if name not in known:
         raise UsageError(f"no reward {name!r} here", remedy=f"one of {', '.join(known)}")
     return REWARDS[name]

@@ -90,7 +90,9 @@ def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:
     if not file.exists():
         raise UsageError("no run to resume", file=str(folder), remedy="leave --resume out")
     before, now = json.loads(file.read_text()), json.loads(json.dumps(recipe.to_json()))
-    if other := [each for each in changed(before, now) if each.split(".")[0] not in FREE_TO_CHANGE]:
+    if other := [
+        setting for setting in changed(before, now) if setting.split(".")[0] not in FREE_TO_CHANGE
+    ]:
         raise UsageError(
             f"the run was begun with another recipe: {', '.join(other)}",
             file=str(file),
@@ -115,8 +117,8 @@ def find_start(folder: Path) -> Start:
 
     With weights alone the optimiser begins without a state, and warms up again.
     """
-    for each in (folder, folder / "checkpoints"):
-        checkpoints.clean(each)
+    for place in (folder, folder / "checkpoints"):
+        checkpoints.clean(place)
     for path in checkpoints.all_checkpoints(folder / "checkpoints"):
         if checkpoints.is_whole(path):
             return Start(_standing(path), path)

@@ -145,8 +145,8 @@ def _pair(row: Any, where: str) -> TrainingPair:
         raise UsageError(f"no pair: {', '.join(missing)} missing", file=where, remedy=remedy)
     try:
         pair = TrainingPair(
-            prompt=[_message(each) for each in row["prompt"]],
-            completion=[_message(each) for each in row["completion"]],
+            prompt=[_message(message) for message in row["prompt"]],
+            completion=[_message(message) for message in row["completion"]],
             level=int(row["level"]),
             source=str(row["source"]),
             split=row["split"],

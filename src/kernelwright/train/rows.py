@@ -47,12 +47,12 @@ def select(pairs: "Dataset", data: Data, seed: int) -> PairSelection:
     copies = np.floor(factor + draws.random(len(pairs))).astype(int)
     chosen = np.repeat(np.arange(len(pairs)), np.where(fits & (split == TRAIN), copies, 0))
     held = np.flatnonzero(fits & (split == VALIDATION))
-    by_level = {int(each): held[level[held] == each] for each in np.unique(level[held])}
+    by_level = {int(number): held[level[held] == number] for number in np.unique(level[held])}
     return PairSelection(
         train=draws.permutation(chosen),
         validation={
-            each: np.sort(draws.permutation(rows)[: data.validation_pairs])
-            for each, rows in by_level.items()
+            number: np.sort(draws.permutation(rows)[: data.validation_pairs])
+            for number, rows in by_level.items()
         },
         too_long=int((~fits).sum()),
     )

@@ -41,8 +41,8 @@ def needed_bytes(program: Program) -> int:
 def parts_bytes(program: Program) -> int:
     """Device memory for everything that two runs make and read."""
     types = [value.type for value in program.inputs]
-    types += [each for call in program.calls for each in call.types]
-    return int(PARTS_FACTOR * sum(each.num_bytes for each in types))
+    types += [tensor_type for call in program.calls for tensor_type in call.types]
+    return int(PARTS_FACTOR * sum(tensor_type.num_bytes for tensor_type in types))
 
 
 def is_about_memory(error: UsageError) -> bool:

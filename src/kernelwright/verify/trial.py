@@ -141,7 +141,7 @@ class Trial:
             self.advice.append(f"not compiled for sm_90: {rejected.message}")
             return
         if self.rules.device.type == "cuda":
-            for signature in {each for each in signatures if each is not None}:
+            for signature in {s for s in signatures if s is not None}:
                 launchers.make(signature)
         self.passed("compiles for sm_90")
 
@@ -368,7 +368,7 @@ class Trial:
             return True
         filler = poison(posed.case.seed + 1, is_nan=False)
         fillers = (filler, filler + 1, 0.0)  # odd, even and zero: booleans are either way
-        return any(self._is_wrong(session, task, posed, kernels, each) for each in fillers)
+        return any(self._is_wrong(session, task, posed, kernels, filling) for filling in fillers)
 
     def _is_wrong(
         self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...], filler: float

@@ -63,7 +63,7 @@ def rounded_each(
     """Right: each call exact, then rounded to its type; float32 an ulp off."""
 
     def rounded(call: Call, results: Tensors) -> Tensors:
-        dtypes = [torch_dtype(each.dtype) for each in call.types]
+        dtypes = [torch_dtype(result_type.dtype) for result_type in call.types]
         return tuple(_rounded(v, d, seed) for v, d in zip(results, dtypes, strict=True))
 
     return _narrowed(program, run(program, inputs, torch.float64, rounded))
@@ -86,7 +86,7 @@ def decomposed(program: Program, inputs: list[torch.Tensor], _: int, __: int) ->
 
     simpler: Any = core_aten_decompositions()
     outputs = make_fx(function, decomposition_table=simpler)(*inputs)(*inputs)
-    return [each.contiguous() for each in outputs]
+    return [output.contiguous() for output in outputs]
 
 
 def in_bfloat16(
@@ -123,8 +123,10 @@ def stale(
 def one_value(program: Program, inputs: list[torch.Tensor], _: int, __: int) -> list[torch.Tensor]:
     """Wrong: of whole numbers and truths, the one that is most frequent, everywhere."""
     return [
-        each if each.is_floating_point() else torch.full_like(each, int(each.flatten().mode()[0]))
-        for each in run(program, inputs)
+        output
+        if output.is_floating_point()
+        else torch.full_like(output, int(output.flatten().mode()[0]))
+        for output in run(program, inputs)
     ]
 
 
@@ -207,11 +209,11 @@ def idle_calls(cases: Cases) -> list[str]:
     """Calls for which a kernel of their own would look like a decoy: without what it writes, the
     outputs are right."""
     assert isinstance(cases.base, ProgramTask)
-    posed = [each for each in map(cases.pose_if_defined, cases.telling()) if each is not None]
+    posed = [case for case in map(cases.pose_if_defined, cases.telling()) if case is not None]
     return [
         call.outputs[0]
         for number, call in enumerate(cases.base.program.calls)
-        if not any(_matters(number, each, cases, filler) for each in posed for filler in FILLERS)
+        if not any(_matters(number, case, cases, filler) for case in posed for filler in FILLERS)
     ]
 
 
@@ -232,9 +234,9 @@ def _matters(number: int, posed: Posed, cases: Cases, filler: float) -> bool:
 
 def stand_ins(level: int) -> Iterator[Record]:
     """The stand-ins for each program of a level whose operators a CPU has."""
-    drawn = [each for each in benchmark_programs() if each["drawn"]["group"] == f"level {level}"]
-    for number, each in enumerate(drawn, 1):
-        program = scaled_down(parse(each["text"]), MAX_ELEMENTS, max_flops=MAX_FLOPS)
+    drawn = [line for line in benchmark_programs() if line["drawn"]["group"] == f"level {level}"]
+    for number, line in enumerate(drawn, 1):
+        program = scaled_down(parse(line["text"]), MAX_ELEMENTS, max_flops=MAX_FLOPS)
         task = program_task(program, name=f"synthetic-v1/L{level}/{number}")
         cases = SharedCases({"base": task, **at_aligned_shapes(task, 0)}, RULES, number)
         try:
@@ -274,8 +276,8 @@ def main(out: Path, levels: list[int]) -> None:
     with out.open("w") as file:
         file.write(json.dumps({"record": "run", "environment": record.environment()}) + "\n")
         for level in levels:
-            for each in stand_ins(level):
-                file.write(json.dumps(each) + "\n")
+            for stand_in in stand_ins(level):
+                file.write(json.dumps(stand_in) + "\n")
                 file.flush()
 
 

@@ -28,7 +28,7 @@ def comparison(num_seeds: int, seed: int = 0, num_draws: int = 1000) -> Iterator
     total = Total([4] * len(shapes), ProgramBounds().bytes)
     asked = read_system(shapes, Equations(), SizeLimits(), total)
     begin_s = process_time()
-    solutions = {decide(asked, seed=each) for each in range(num_seeds)}
+    solutions = {decide(asked, seed=solver_seed) for solver_seed in range(num_seeds)}
     solver_ms = 1e3 * (process_time() - begin_s) / num_seeds
     for measure in Measure:
         limits, rng = SizeLimits(measure=measure), np.random.default_rng(seed)

@@ -27,7 +27,7 @@ def command(before: BeforeArgument, after: AfterArgument, json: JsonOption = Fal
     """
     comparisons = compare(before, after)
     if json:
-        print_json([asdict(each) for each in comparisons])
+        print_json([asdict(comparison) for comparison in comparisons])
         return
     head, *body = rows(comparisons)
     table = Table(*head, box=None, pad_edge=False, header_style="bold")

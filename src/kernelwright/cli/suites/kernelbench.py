@@ -176,7 +176,7 @@ def command(
             _cross_check(run, root, cases, say)
     suite = write_suite(folder)
     if json:
-        print_json({name: [asdict(each) for each in rows] for name, rows in suite.by_set.items()})
+        print_json({name: [asdict(row) for row in rows] for name, rows in suite.by_set.items()})
         return
     _print(suite)
     note(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}")

@@ -87,7 +87,7 @@ def _with_ratios(line: Record) -> Record:
     if line["record"] != "benchmark_case":
         return line
     ratios = {name: over(line, name) for name in RIVALS}
-    told = {name: [each.value, *(each.interval or ())] for name, each in ratios.items() if each}
+    told = {name: [ratio.value, *(ratio.interval or ())] for name, ratio in ratios.items() if ratio}
     return {"over": told, **line}
 
 

@@ -203,8 +203,8 @@ def parse_levels(text: str) -> list[str]:
 def _show(found: Examination, folder: Path, summary: Record, *, json: bool) -> None:
     left = summary["infra"] + summary["usage"]
     if json:
-        suites = {name: [asdict(each) for each in own] for name, own in found.levels.items()}
-        gaps = {name: [asdict(each) for each in own] for name, own in found.gaps}
+        suites = {name: [asdict(row) for row in own] for name, own in found.levels.items()}
+        gaps = {name: [asdict(row) for row in own] for name, own in found.gaps}
         print_json({"suites": suites, "gaps": gaps, "left": left})
     else:
         _print(found)

@@ -83,7 +83,7 @@ class _Plain(ast.NodeTransformer):
         node.keywords = [k for k in node.keywords if k.arg != "eviction_policy"]
         module, _, name = ast.unparse(node.func).rpartition(".")
         if module == "triton_helpers" and name in ("maximum", "minimum"):
-            arguments = ", ".join(ast.unparse(self.visit(each)) for each in node.args)
+            arguments = ", ".join(ast.unparse(self.visit(arg)) for arg in node.args)
             return ast.parse(f"tl.{name}({arguments}, {_NAN_SAFE})", mode="eval").body
         expression: ast.expr = self._visited(node)
         return expression

@@ -54,7 +54,7 @@ def read_module(code: str) -> Module:
     kernels = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and _called(node.value) == "async_compile.triton":
-            name, text = (ast.literal_eval(each) for each in node.value.args[:2])  # type: ignore[attr-defined]
+            name, text = (ast.literal_eval(arg) for arg in node.value.args[:2])  # type: ignore[attr-defined]
             kernels[name] = _kernel(name, ast.parse(text))
     call = next(
         (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"), None

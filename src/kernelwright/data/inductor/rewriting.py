@@ -83,9 +83,9 @@ class _Writing:
         if not rewritten.stores:
             return None
         self._helpers |= rewritten.helpers
-        for each in rewritten.combines:
-            known = self._combines.setdefault(each.name, each)
-            if ast.unparse(known) != ast.unparse(each):
+        for combine in rewritten.combines:
+            known = self._combines.setdefault(combine.name, combine)
+            if ast.unparse(known) != ast.unparse(combine):
                 raise NotRewritten("two functions of one name")
         loop = _LOOPS.get(
             kernel.kind, "pointwise flat" if len(kernel.hints) == 1 else "pointwise tiles"
@@ -116,7 +116,7 @@ class _Writing:
     def source(self, wrapper: Wrapper, body: list[str]) -> str:
         functions = [*runtime_functions(sorted(self._helpers)), *self._combines.values()]
         kernels = [rewritten for rewritten in self._kernels.values() if rewritten is not None]
-        parts = [ast.unparse(each) for each in functions]
+        parts = [ast.unparse(function) for function in functions]
         for plan, rewritten in zip(self.plans, kernels, strict=True):
             parts.append("\n".join([*plan_comment(plan), ast.unparse(rewritten.function)]))
         parts.append(_function(self.program, wrapper, body))

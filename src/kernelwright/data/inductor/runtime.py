@@ -29,7 +29,7 @@ def _collect(name: str, found: dict[str, ast.FunctionDef]) -> None:
     if name in found:
         return
     function = _function(name)
-    parameters = {each.arg for each in function.args.args}
+    parameters = {arg.arg for arg in function.args.args}
     for used in _free_names(function) - parameters - {name}:
         if used not in _KNOWN and hasattr(triton_helpers, used):
             _collect(used, found)

@@ -142,7 +142,7 @@ class _WrapperReading:
         if module != "extern_kernels" or name not in _LIBRARY:
             raise NotRewritten(f"call {function}")
         self.made.library.append(name)
-        arguments = [self._text(each) for each in call.args]
+        arguments = [self._text(arg) for arg in call.args]
         arguments += [f"{k.arg}={self._text(k.value)}" for k in call.keywords]
         return f"torch.{name}({', '.join(arguments)})"
 
@@ -191,7 +191,7 @@ class _Named(ast.NodeTransformer):
 def _flat(node: ast.stmt) -> list[ast.stmt]:
     """Without `with` around: there is one device."""
     if isinstance(node, ast.With):
-        return [inner for each in node.body for inner in _flat(each)]
+        return [inner for statement in node.body for inner in _flat(statement)]
     return [node]
 
 
@@ -215,7 +215,7 @@ def is_contiguous(shape: ast.expr, stride: ast.expr) -> bool:
         return False
     values = dict(zip(names, primes, strict=False)) | {"max": max, "min": min}
     try:
-        sizes, strides = (_evaluated(each, values) for each in (shape, stride))
+        sizes, strides = (_evaluated(expression, values) for expression in (shape, stride))
     except NameError:
         return False
     wanted = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]

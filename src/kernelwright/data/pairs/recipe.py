@@ -147,8 +147,8 @@ class PairsRecipe:
         return replace(
             self,
             part=tuple(
-                replace(each, file=str(folder / each.file)) if each.file else each
-                for each in self.part
+                replace(entry, file=str(folder / entry.file)) if entry.file else entry
+                for entry in self.part
             ),
             avoid=tuple(str(folder / file) for file in self.avoid),
         )

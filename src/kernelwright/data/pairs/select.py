@@ -60,7 +60,7 @@ def _mixed(ids: dict[str, list[str]], recipe: PairsRecipe) -> dict[str, set[str]
     kept = {}
     for name, those in ids.items():
         if name in shares:
-            by_chance = sorted(those, key=lambda each: (chance(recipe.seed, "mix", each), each))
+            by_chance = sorted(those, key=lambda pair: (chance(recipe.seed, "mix", pair), pair))
             those = by_chance[: round(unit * shares[name])]
         kept[name] = set(those)
     return kept

@@ -52,7 +52,7 @@ def _figures(programs: Sequence[PoolProgram]) -> Record:
         "programs": len(programs),
         "written": sum(answer.copies for answer in answers),
         "distinct": len(answers),
-        "malformed": dict(Counter(each.malformed for each in answers if each.malformed)),
+        "malformed": dict(Counter(answer.malformed for answer in answers if answer.malformed)),
         "judged": len(verdicts),
         "codes": dict(Counter(verdict.code.value for verdict in verdicts).most_common()),
         "correct": {str(why): _share_correct(answers, why) for why in Chosen},
@@ -73,7 +73,7 @@ def measured_ms(answer: PoolAnswer) -> float | None:
 
 
 def _share(answers: Sequence[PoolAnswer], why: Chosen, holds: Callable[[Verdict], bool]) -> Record:
-    verdicts = [each.verdict for each in answers if each.chosen is why and each.verdict is not None]
+    verdicts = [a.verdict for a in answers if a.chosen is why and a.verdict is not None]
     held = sum(map(holds, verdicts))
     return {"of": len(verdicts), "share": held / len(verdicts) if verdicts else None}
 

@@ -19,7 +19,7 @@ FAILED = 1 << 30
 
 def choose(program: PoolProgram, parsed: Program, choice: Choice, seed: int) -> None:
     """Mark the answers to judge, and drop tokens that nobody will learn from."""
-    drawn = [each for each in program.answers if each.writer == POLICY and not each.malformed]
+    drawn = [a for a in program.answers if a.writer == POLICY and not a.malformed]
     greedy = program.answers[0]
     if greedy.writer == POLICY and not greedy.malformed:
         greedy.chosen = Chosen.GREEDY

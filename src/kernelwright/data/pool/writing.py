@@ -112,20 +112,20 @@ class PoolWriter:
     def _program(self, task: PoolTask, written: Sequence[tuple[int, WrittenTokens]]) -> PoolProgram:
         answers: dict[str, PoolAnswer] = {}
         texts = self._tokenizer.batch_decode(
-            [each.tokens for _, each in written], skip_special_tokens=True
+            [row.tokens for _, row in written], skip_special_tokens=True
         )
-        for text, (seed, each) in zip(texts, written, strict=True):
+        for text, (seed, row) in zip(texts, written, strict=True):
             if text in answers:
                 answers[text].copies += 1
                 continue
-            end = [] if each.end is None else [each.end]
+            end = [] if row.end is None else [row.end]
             answers[text] = PoolAnswer(
                 number=len(answers),
                 writer=POLICY,
                 text=text,
-                is_cut_off=each.is_cut_off,
+                is_cut_off=row.is_cut_off,
                 seed=seed,
-                tokens=np.array([*each.tokens, *end], np.int32),
+                tokens=np.array([*row.tokens, *end], np.int32),
             )
         return PoolProgram(
             name=task.name,
@@ -152,7 +152,7 @@ class PoolWriter:
     def _estimate(self, programs: Sequence[PoolProgram]) -> None:
         """Read every answer, and estimate its time."""
         futures = [
-            self._readers.estimates(program.text, [each.text for each in program.answers], POLICY)
+            self._readers.estimates(program.text, [a.text for a in program.answers], POLICY)
             for program in programs
         ]
         for program, future in zip(programs, futures, strict=True):

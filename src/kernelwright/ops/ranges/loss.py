@@ -47,8 +47,8 @@ def _pairwise(function: Callable[[Given, Spread], Spread]) -> Rule:
     """A function of the difference of input and target."""
 
     def rule(g: Given) -> Spread:
-        each = function(g, subtract(g.of(), g.of("target")))
-        return _reduced(g, each, _pairs(g, "input", "target"))
+        row_loss = function(g, subtract(g.of(), g.of("target")))
+        return _reduced(g, row_loss, _pairs(g, "input", "target"))
 
     return rule
 
@@ -78,26 +78,26 @@ def _cross_entropy(g: Given) -> Spread:
     x, classes = g.of(), _classes(g["input"])
     width, spill = x.high - x.low, log(classes)
     mean = min(spill + x.std * x.std / 2, width + spill)
-    each = Spread(max(spill - width, 0.0), width + spill, mean, x.std, x.independent)
+    row_loss = Spread(max(spill - width, 0.0), width + spill, mean, x.std, x.independent)
     if g["input"].shape == g["target"].shape and "float" in g["target"].dtype:
-        each = contract(each, g.of("target"), classes)
-    return _reduced(g, _weighed(g, each), g["input"].numel / classes)
+        row_loss = contract(row_loss, g.of("target"), classes)
+    return _reduced(g, _weighed(g, row_loss), g["input"].numel / classes)
 
 
 def _nll(g: Given) -> Spread:
-    each = _weighed(g, scale(g.of(), -1.0))
-    return _reduced(g, each, g["input"].numel / _classes(g["input"]))
+    row_loss = _weighed(g, scale(g.of(), -1.0))
+    return _reduced(g, row_loss, g["input"].numel / _classes(g["input"]))
 
 
 def _kl_div(g: Given) -> Spread:
     x, target = g.of(), g.of("target")
     if g["log_target"]:
-        each = multiply(image(exp_of, target), subtract(target, x))
+        row_loss = multiply(image(exp_of, target), subtract(target, x))
     else:
         entropy = image(lambda t: t * log(t) if t > 0 else 0.0, target, exp(-1))
-        each = subtract(entropy, multiply(target, x))
+        row_loss = subtract(entropy, multiply(target, x))
     shape = g["input"].shape
-    return _reduced(g, each, _pairs(g, "input", "target"), shape[0] if shape else 1)
+    return _reduced(g, row_loss, _pairs(g, "input", "target"), shape[0] if shape else 1)
 
 
 def _surprise(probability: Spread) -> Spread:
@@ -109,8 +109,8 @@ def _binary_cross_entropy(g: Given) -> Spread:
     hit, miss = _surprise(p), _surprise(shift(scale(p, -1.0), 1.0))
     apart = add(multiply(target, hit), multiply(shift(scale(target, -1.0), 1.0), miss))
     both = mix(hit, miss)  # a weighted mean of the two
-    each = both._replace(mean=apart.mean, std=apart.std)
-    return _reduced(g, _weighed(g, each), g["input"].numel)
+    row_loss = both._replace(mean=apart.mean, std=apart.std)
+    return _reduced(g, _weighed(g, row_loss), g["input"].numel)
 
 
 def _with_logits(g: Given) -> Spread:
@@ -119,14 +119,14 @@ def _with_logits(g: Given) -> Spread:
     if g.has("pos_weight"):
         hit = multiply(hit, g.of("pos_weight"))
     apart = add(multiply(target, hit), multiply(shift(scale(target, -1.0), 1.0), miss))
-    each = mix(hit, miss)._replace(mean=apart.mean, std=apart.std)
-    return _reduced(g, _weighed(g, each), g["input"].numel)
+    row_loss = mix(hit, miss)._replace(mean=apart.mean, std=apart.std)
+    return _reduced(g, _weighed(g, row_loss), g["input"].numel)
 
 
 def _hinge_embedding(g: Given) -> Spread:
     x = g.of()
-    each = mix(x, rectify(shift(scale(x, -1.0), g["margin"])))
-    return _reduced(g, each, _pairs(g, "input", "target"))
+    row_loss = mix(x, rectify(shift(scale(x, -1.0), g["margin"])))
+    return _reduced(g, row_loss, _pairs(g, "input", "target"))
 
 
 def _soft_margin(g: Given) -> Spread:
@@ -136,8 +136,8 @@ def _soft_margin(g: Given) -> Spread:
 
 def _margin_ranking(g: Given) -> Spread:
     gap = subtract(g.of("input1"), g.of("input2"))
-    each = rectify(shift(mix(gap, scale(gap, -1.0)), g["margin"]))
-    return _reduced(g, each, _pairs(g, "input1", "input2", "target"))
+    row_loss = rectify(shift(mix(gap, scale(gap, -1.0)), g["margin"]))
+    return _reduced(g, row_loss, _pairs(g, "input1", "input2", "target"))
 
 
 def _cosine(g: Given, one: str, other: str, count: float) -> Spread:
@@ -162,8 +162,8 @@ def _triplet(g: Given) -> Spread:
     anchor, count = g.of("anchor"), g["anchor"].shape[-1]
     near = _distance(anchor, g.of("positive"), count, g["p"])
     far = _distance(anchor, g.of("negative"), count, g["p"])
-    each = rectify(shift(subtract(near, far), g["margin"]))
-    return _reduced(g, each, _pairs(g, "anchor", "positive", "negative") / count)
+    row_loss = rectify(shift(subtract(near, far), g["margin"]))
+    return _reduced(g, row_loss, _pairs(g, "anchor", "positive", "negative") / count)
 
 
 def _cosine_similarity(g: Given) -> Spread:

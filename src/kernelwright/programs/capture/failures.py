@@ -114,7 +114,7 @@ def _wrong_inputs(
 
 def _signature_remedy(module: torch.nn.Module, args: tuple[Any, ...]) -> str:
     parameters = inspect.signature(module.forward).parameters.values()
-    names = [str(each.replace(annotation=inspect.Parameter.empty)) for each in parameters]
+    names = [str(parameter.replace(annotation=inspect.Parameter.empty)) for parameter in parameters]
     many = f"; {len(args)} positional inputs were given" if args else ""
     return f"it is forward({', '.join(names)}){many}: one tensor alone is written (x,)"
 
@@ -123,7 +123,7 @@ def _plain_error(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> BaseException | None:
     """What the module raises in plain PyTorch on copies of the inputs; None where it runs."""
-    buffers = [(each, each.clone()) for each in module.buffers() if not each.is_meta]
+    buffers = [(tensor, tensor.clone()) for tensor in module.buffers() if not tensor.is_meta]
     copies = pytree.tree_map(
         lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf,
         (args, dict(kwargs)),

@@ -197,5 +197,5 @@ def _entry(call: _WrapperCall, reads: Sequence[str], parameters: Sequence[str]) 
 def _lines(node: ast.stmt) -> tuple[int, int]:
     """The first and the last line of a statement, from 1."""
     decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-    begin = min((each.lineno for each in decorators), default=node.lineno)
+    begin = min((decorator.lineno for decorator in decorators), default=node.lineno)
     return begin, node.end_lineno or begin

@@ -57,7 +57,7 @@ def _recurrent_at_once() -> Iterator[None]:
 
 def _shapes_alone(op: str) -> Callable[..., tuple[torch.Tensor, ...]]:
     def shallow(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
-        named = zip((each.name for each in extern.schema_args(op)), args, strict=False)
+        named = zip((arg.name for arg in extern.schema_args(op)), args, strict=False)
         values = dict(named) | kwargs
         lists = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
         return extern.recurrent_results(op, values | lists)

@@ -22,7 +22,7 @@ _TRIES = 24
 
 def largest(program: Program) -> int:
     """Elements of the program's largest value."""
-    return max((each.numel for each in _types(program)), default=0)
+    return max((tensor_type.numel for tensor_type in _types(program)), default=0)
 
 
 def scaled_down(
@@ -134,7 +134,7 @@ def enlarged(program: Program, min_elements: int) -> Program | None:
 
 def num_bytes(program: Program) -> int:
     """The bytes of all inputs and results."""
-    return sum(each.num_bytes for each in _types(program))
+    return sum(tensor_type.num_bytes for tensor_type in _types(program))
 
 
 def shape_variants(

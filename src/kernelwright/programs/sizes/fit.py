@@ -83,14 +83,14 @@ def _int_texts(
     """Expressions that give the values, the simplest first."""
     names = sorted(texts)
     for name in names:
-        yield from _line(values, [each[name] for each in sizes], texts[name])
+        yield from _line(values, [size[name] for size in sizes], texts[name])
     for one, other in combinations_with_replacement(names, 2):
-        products = [each[one] * each[other] for each in sizes]
+        products = [size[one] * size[other] for size in sizes]
         yield from _line(values, products, f"{texts[one]} * {texts[other]}")
     for one, other in combinations(names, 2):
         yield from _plane(values, sizes, (one, other), texts)
     for name in names:
-        yield from _quotient(values, [each[name] for each in sizes], texts[name])
+        yield from _quotient(values, [size[name] for size in sizes], texts[name])
 
 
 def _line(values: Sequence[int], points: Sequence[int], text: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _plane(
     texts: Mapping[str, str],
 ) -> Iterator[str]:
     """ "a * one + b * other + c": a cache of one size and new rows of another, say."""
-    one, other = ([each[name] for each in sizes] for name in names)
+    one, other = ([size[name] for size in sizes] for name in names)
     for i, j in combinations(range(1, len(values)), 2):
         rows = [(one[k] - one[0], other[k] - other[0], values[k] - values[0]) for k in (i, j)]
         (a, b, u), (c, d, v) = rows
@@ -167,7 +167,7 @@ def _float_texts(
 ) -> Iterator[str]:
     """A size as a float, a number divided by a size, or by the square root of a size."""
     for name in sorted(texts):
-        points = [each[name] for each in sizes]
+        points = [size[name] for size in sizes]
         for compute, operation in _FLOAT_FORMS:
             for factor in _factors(values[0], points[0]):
                 if all(compute(factor, p) == v for p, v in zip(points, values, strict=True)):

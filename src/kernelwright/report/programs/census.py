@@ -58,7 +58,7 @@ class Census:
 
     def to_json(self) -> Record:
         """Counters as objects, or as lists of [*key, count] where keys are several words."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        values = ((attribute.name, getattr(self, attribute.name)) for attribute in fields(self))
         return {name: _plain(v) if isinstance(v, Counter) else v for name, v in values}
 
 

@@ -147,13 +147,13 @@ def sentence(suite: Suite) -> str:
     """The run in two sentences, over all of its levels; without times in one."""
     scores = scores_of("all", suite.cases)
     labels = {**BASELINES, BETTER: "the better of eager and torch.compile"}
-    against = [(labels[each.baseline], each) for each in scores.against]
+    against = [(labels[score.baseline], score) for score in scores.against]
     parts = [f"{scores.correct} of {scores.tasks} correct"]
-    parts += [f"{each.beats} faster than {label}" for label, each in against]
+    parts += [f"{score.beats} faster than {label}" for label, score in against]
     counts = ", ".join(parts) + "."
     if not against:
         return counts
-    means = [f"{factor(each.delivered.value)} over {label}" for label, each in against]
+    means = [f"{factor(score.delivered.value)} over {label}" for label, score in against]
     return f"As delivered: {', '.join(means)} (geometric means). {counts}"
 
 
@@ -162,7 +162,7 @@ def _facts(suite: Suite) -> list[str]:
     options, environment = suite.run["options"], suite.run["environment"]
     device = str(environment["gpu"] or "CPU, no times").split(",")[0]
     flags = {_flags(case["tf32"]) for case in suite.cases if case.get("tf32")}
-    stated = [f"TF32 on all sides: {each}" for each in sorted(flags)]
+    stated = [f"TF32 on all sides: {flag}" for flag in sorted(flags)]
     return [
         f"written by: {suite.run['policy']}",
         f"mode: {options['mode']}",

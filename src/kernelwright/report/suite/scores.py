@@ -118,7 +118,7 @@ def scores_of(level: str, cases: Sequence[Record]) -> Scores:
     samples: dict[tuple[str, int], list[Record]] = defaultdict(list)
     for case in cases:
         samples[case["level"], case["id"]].append(case)
-    firsts = [each[0] for each in samples.values()]
+    firsts = [sample[0] for sample in samples.values()]
     won = [case for case in firsts if beats(case, "eager")]
     shares = [share for case in firsts if (share := roofline_share(case)) is not None]
     return Scores(
@@ -253,6 +253,6 @@ def pass_at_ks(cases: Iterable[Record]) -> dict[int, float]:
     least = min(map(len, samples.values()))
     ks = [1 << i for i in range(least.bit_length())] if least > 1 else []
     return {
-        k: sum(pass_at_k(len(each), sum(each), k) for each in samples.values()) / len(samples)
+        k: sum(pass_at_k(len(sample), sum(sample), k) for sample in samples.values()) / len(samples)
         for k in ks
     }

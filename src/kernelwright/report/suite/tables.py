@@ -20,7 +20,7 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
     Args:
         published: DRTriton's figures too, which are over all tasks.
     """
-    names = {each.baseline for level in scores for each in level.against}
+    names = {score.baseline for level in scores for score in level.against}
     baselines = [name for name in BASELINES if name in names]
     head = (
         "level",
@@ -31,7 +31,7 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
     )
     rows: Rows = [(*head, "published, %") if published else head]
     for level in scores:
-        beaten = {each.baseline: str(each.beats) for each in level.against}
+        beaten = {score.baseline: str(score.beats) for score in level.against}
         cells = [beaten.get(name, "not timed") for name in baselines]
         theirs = [" / ".join(map(str, PUBLISHED.get(level.level, ())))] if published else []
         numbers = map(str, (level.tasks, level.correct, level.kept))
@@ -44,9 +44,11 @@ def means(scores: Sequence[Scores]) -> Rows:
     heads = ("as delivered", "correct tasks", "without algebra", "without graphs")
     rows: Rows = [("level", "over", *heads, "unchanged")]
     for level in scores:
-        for each in level.against:
-            label = BASELINES[each.baseline]
-            cells = map(_mean, (each.delivered, each.correct, each.without_algebra, each.launched))
+        for score in level.against:
+            label = BASELINES[score.baseline]
+            cells = map(
+                _mean, (score.delivered, score.correct, score.without_algebra, score.launched)
+            )
             rows.append((level.level, label, *cells, _unchanged(level)))
     return rows
 
@@ -66,9 +68,9 @@ def fast(scores: Sequence[Scores]) -> Rows:
     """fast_p by level and baseline."""
     rows: Rows = [("level", "against", *(f"p = {p:g}" for p in THRESHOLDS))]
     for level in scores:
-        for each in level.against:
-            label = BASELINES[each.baseline]
-            rows.append((level.level, label, *(f"{share:.2f}" for share in each.fast)))
+        for score in level.against:
+            label = BASELINES[score.baseline]
+            rows.append((level.level, label, *(f"{share:.2f}" for share in score.fast)))
     return rows
 
 
@@ -101,7 +103,7 @@ def above_floor(cases: Sequence[Record]) -> Rows:
         for case in cases
         if case.get("floor_ms") and (used := delivered_timing(case))
     ]
-    excesses.sort(key=lambda each: -each[0])
+    excesses.sort(key=lambda row: -row[0])
     return [
         (
             f"{case['level']}/{case['name']}",

@@ -25,5 +25,5 @@ def task_sets(places: Collection[Place], lint: Sequence[Record]) -> dict[str, se
     clean = {
         (task.level, task.number) for task in linted_tasks(lint) if task.is_linted and not task.ids
     }
-    removed = {each for each in places if any(flaw.source == "METR" for flaw in flaws_of(*each))}
+    removed = {place for place in places if any(flaw.source == "METR" for flaw in flaws_of(*place))}
     return {"all": set(places), "metr": set(places) - removed, "clean": set(places) & clean}

@@ -116,7 +116,7 @@ def _ratio(speeds: Sequence[tuple[float | None, float | None]], *words: str) -> 
 def rows(comparisons: Sequence[LevelComparison]) -> list[tuple[str, ...]]:
     """A table, its head first."""
     head = ("level", "programs", "correct", "gained / lost", "p", "faster", "measured", "modelled")
-    return [head, *(_row(each) for each in comparisons)]
+    return [head, *(_row(comparison) for comparison in comparisons)]
 
 
 def _row(found: LevelComparison) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def page(found: Examination) -> str:
         run=found.run,
         facts=_facts(found.run),
         sentences=[sentence(name, scores) for name, scores in found.levels.items()],
-        gaps=[(name, gap_rows(each)) for name, each in found.gaps],
+        gaps=[(name, gap_rows(gaps)) for name, gaps in found.gaps],
         suites=[
             {
                 "name": name,
@@ -107,7 +107,7 @@ def page(found: Examination) -> str:
 
 def sentence(name: str, levels: Sequence[LevelScores]) -> str:
     """The figures of a suite that a reader looks for first."""
-    shares = ", ".join(f"{each.level} {100 * each.pass_1.value:.0f}%" for each in levels)
+    shares = ", ".join(f"{level.level} {100 * level.pass_1.value:.0f}%" for level in levels)
     return f"{name}: share of programs with a correct kernel at the first answer: {shares}."
 
 
@@ -152,9 +152,9 @@ def speeds(levels: Sequence[LevelScores]) -> Rows:
     """How many first samples are faster than eager, and by how much; no rows without times."""
     rows: Rows = [("level", "programs", "faster", "mean of correct ones")]
     for level in levels:
-        for each in level.first.against:
-            mean = f"{_interval(each.correct)}, n = {each.correct.num}"
-            rows.append((level.level, str(level.first.tasks), str(each.beats), mean))
+        for score in level.first.against:
+            mean = f"{_interval(score.correct)}, n = {score.correct.num}"
+            rows.append((level.level, str(level.first.tasks), str(score.beats), mean))
     return rows if len(rows) > 1 else []
 
 
@@ -191,11 +191,11 @@ def bests(levels: Sequence[LevelScores]) -> Rows:
 
 def curves(levels: Sequence[LevelScores]) -> list[CurveChart]:
     """pass@k and best of k over k, a line for each level; nothing with one sample a program."""
-    passed = [Series(each.level, list(each.first.pass_at.items())) for each in levels]
+    passed = [Series(level.level, list(level.first.pass_at.items())) for level in levels]
     best = [
-        Series(each.level, [(k, mean.value) for k, mean in each.best_of.at.items()])
-        for each in levels
-        if each.best_of is not None
+        Series(level.level, [(k, mean.value) for k, mean in level.best_of.at.items()])
+        for level in levels
+        if level.best_of is not None
     ]
     note = "Over k samples."
     drawn = (
@@ -224,11 +224,13 @@ def reasons(levels: Sequence[LevelScores]) -> Rows:
 def operators(scores: Sequence[OperatorScores]) -> Rows:
     """A row for each operator, the least often correct first."""
     rows: Rows = [("operator", "alone, %", "n", "among others, %", "n", "alone: why not")]
-    for each in scores:
-        alone = (f"{100 * each.alone.value:.0f}", str(each.alone.num)) if each.alone else ("", "")
-        among = (f"{100 * each.among.value:.0f}", str(each.among.num))
-        why = ", ".join(f"{words.answer(code)}: {n}" for code, n in each.reasons.items())
-        rows.append((each.operator, *alone, *among, why))
+    for score in scores:
+        alone = (
+            (f"{100 * score.alone.value:.0f}", str(score.alone.num)) if score.alone else ("", "")
+        )
+        among = (f"{100 * score.among.value:.0f}", str(score.among.num))
+        why = ", ".join(f"{words.answer(code)}: {n}" for code, n in score.reasons.items())
+        rows.append((score.operator, *alone, *among, why))
     return rows
 
 
@@ -247,8 +249,8 @@ def failures(cases: Sequence[Record]) -> Rows:
 
 def gap_rows(found: Sequence[PassGap]) -> Rows:
     rows: Rows = [("level", "pass@1, %", "other, %", "points")]
-    for each in found:
-        rows.append((each.level, points(each.one), points(each.other), points(each.above)))
+    for gap in found:
+        rows.append((gap.level, points(gap.one), points(gap.other), points(gap.above)))
     return rows
 
 

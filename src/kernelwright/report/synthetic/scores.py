@@ -129,7 +129,7 @@ def _reasons(cases: Iterable[Record]) -> dict[str, int]:
 
 def pass_1(cases: Iterable[Record]) -> Mean:
     """Share of correct samples of each program, and its mean over them."""
-    return mean_share([_share(each["correct"] for each in one) for one in by_program(cases)])
+    return mean_share([_share(case["correct"] for case in one) for one in by_program(cases)])
 
 
 def operator_scores(cases: Sequence[Record]) -> list[OperatorScores]:
@@ -139,7 +139,7 @@ def operator_scores(cases: Sequence[Record]) -> list[OperatorScores]:
         for operator in case["operators"]:
             among[operator].append(case)
     scores = [_of_operator(operator, own) for operator, own in among.items()]
-    return sorted(scores, key=lambda each: ((each.alone or each.among).value, each.among.value))
+    return sorted(scores, key=lambda score: ((score.alone or score.among).value, score.among.value))
 
 
 def _of_operator(operator: str, cases: Sequence[Record]) -> OperatorScores:
@@ -172,8 +172,8 @@ def by_program(cases: Iterable[Record]) -> list[Samples]:
 
 
 def _share(found: Iterable[bool]) -> float:
-    each = list(found)
-    return sum(each) / len(each)
+    flags = list(found)
+    return sum(flags) / len(flags)
 
 
 def diversity(cases: Iterable[Record]) -> Diversity | None:
@@ -221,5 +221,5 @@ def _spread(samples: Samples) -> float | None:
     """The largest speed-up over eager of distinct candidates by the smallest; None of fewer than
     two."""
     speedups = {case["content"]: speedup(case, "eager") for case in samples}
-    timed = [each for each in speedups.values() if each is not None]
+    timed = [ratio for ratio in speedups.values() if ratio is not None]
     return max(timed) / min(timed) if len(timed) > 1 else None

@@ -50,7 +50,7 @@ class CurveGroup:
 
     def comparison(self, runs: Sequence[tuple[str, Training]]) -> list[CurveChart]:
         """A chart for each of its lines, with a line for each named run."""
-        lines_of_runs = [{each.name: each.points for each in self.lines(run)} for _, run in runs]
+        lines_of_runs = [{line.name: line.points for line in self.lines(run)} for _, run in runs]
         names = sorted({name for own in lines_of_runs for name in own}, key=level_rank)
         charts = []
         for name in names:
@@ -147,7 +147,7 @@ def _gap(run: Training) -> list[Series]:
     """Validation less the mean of training since the validation before."""
     points, begin = [], 0
     for line in run.validations:
-        since = [each["loss"] for each in run.steps if begin < each["step"] <= line["step"]]
+        since = [step["loss"] for step in run.steps if begin < step["step"] <= line["step"]]
         points.append((line["step"], line["loss"] - fmean(since) if since else None))
         begin = line["step"]
     return [Series("gap", points)]

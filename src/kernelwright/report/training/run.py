@@ -100,7 +100,7 @@ def read_training(folder: Path) -> Training:
     kept: list[Record] = []
     for line in record.read(path, whole=True):
         if line["record"] == "part":
-            kept = [each for each in kept if each["step"] <= line["from_step"]]
+            kept = [earlier for earlier in kept if earlier["step"] <= line["from_step"]]
             parts.append(line)
         else:
             kept.append(line)

@@ -59,7 +59,7 @@ def _values_of_sft(run: Training) -> list[RunValue]:
             for level in levels_of(run.validations)
         ),
     ]
-    return [each for each in values if each is not None]
+    return [value for value in values if value is not None]
 
 
 def _loss_of(level: str) -> Callable[[Record], float | None]:
@@ -93,7 +93,7 @@ def _values_of_rl(run: Training) -> list[RunValue]:
         _value("answer length", run.steps, lambda line: line["tokens"], None),
         _value("seconds a step", run.steps, lambda line: line["seconds"]["step"], min),
     ]
-    return [each for each in values if each is not None]
+    return [value for value in values if value is not None]
 
 
 def _validated(level: str, field: str) -> Callable[[Record], float | None]:
@@ -111,7 +111,7 @@ def _value(
     known = [(value, line["step"]) for line in lines if (value := of(line)) is not None]
     if not known:
         return None
-    best, step = better(known, key=lambda each: each[0]) if better else (None, None)
+    best, step = better(known, key=lambda point: point[0]) if better else (None, None)
     return RunValue(name, known[-1][0], best, step, show)
 
 
@@ -124,7 +124,7 @@ def value_rows(runs: Sequence[tuple[str, Training]]) -> Rows:
     rows: Rows = [("", *head)]
     for name in names:
         cells = [own.get(name) for own in by_run]
-        texts = [text for each in cells for text in _texts(each)]
+        texts = [text for cell in cells for text in _texts(cell)]
         rows.append((name, *texts))
     if any(run.gpu_hours is not None for _, run in runs):
         hours = [text for _, run in runs for text in (_hours(run), "")]
@@ -197,7 +197,7 @@ def validation_rows(run: Training) -> Rows:
         return rows
     rows = [("step", "level", "programs", "pass@1", "faster", "speed-up of correct ones")]
     for line in reversed(run.validations):
-        for level, own in sorted(line["by_level"].items(), key=lambda each: level_rank(each[0])):
+        for level, own in sorted(line["by_level"].items(), key=lambda item: level_rank(item[0])):
             shown = (("pass@1", percent), ("faster", percent), ("speedup", factor))
             cells = ["" if own[key] is None else show(own[key]) for key, show in shown]
             rows.append((str(line["step"]), level_name(level), str(own["programs"]), *cells))
@@ -214,7 +214,7 @@ def ending_rows(run: Training) -> Rows:
         name: [fmean(own.get(name, 0.0) for own in side) for side in endings] for name in names
     }
     rows: Rows = [("rollouts", *(_span(side) for side in sides))]
-    for name, both in sorted(meant.items(), key=lambda each: -each[1][1]):
+    for name, both in sorted(meant.items(), key=lambda item: -item[1][1]):
         rows.append((words.answer(name), *map(percent, both)))
     for what, label in (("mean", "mean"), ("std", "standard deviation")):
         cells = [_mean([line["reward"][what] for line in side]) for side in sides]

@@ -334,7 +334,7 @@ class Objects:
         }
         for name, part_digests in parts.items():
             digests[name] = ",".join(part_digests)
-            changed += [f"{name}: {each}" for each in part_digests]
+            changed += [f"{name}: {digest}" for digest in part_digests]
         return digests, changed
 
     def _foreign_modules(self, own: set[str]) -> list[str]:

@@ -198,7 +198,7 @@ class Inside:
 
     def attest(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """Report on the process as a whole."""
-        own = [candidate.module_name(each.path) for each in self.loaded.values()]
+        own = [candidate.module_name(source.path) for source in self.loaded.values()]
         return {"process": self.attester.full(own)}, []
 
     # -- instances
@@ -313,9 +313,9 @@ class Inside:
         once."""
         self.outputs, self.result = [], None
         given, calls = iter(self.kept), []
-        for each in request["calls"]:
-            kept = [next(given) for _ in range(each["num_inputs"])]
-            called = self._call({**each, "name": request["name"]}, kept, frozenset())
+        for asked in request["calls"]:
+            kept = [next(given) for _ in range(asked["num_inputs"])]
+            called = self._call({**asked, "name": request["name"]}, kept, frozenset())
             called.outputs = [fresh_copy(output) for output in called.outputs]
             self.result = None
             calls.append(called)

@@ -191,8 +191,8 @@ class Launches:
             return 0
         current.synchronize()
         streams: list[Any] = [
-            torch.cuda.ExternalStream(each)  # type: ignore[no-untyped-call]
-            for each in others
+            torch.cuda.ExternalStream(other)  # type: ignore[no-untyped-call]
+            for other in others
         ]
         return sum(not stream.query() for stream in streams)
 

@@ -18,11 +18,11 @@ class CapturedCall:
 
     def __init__(self, module: torch.nn.Module, tensors: Tensors, compute: Compute) -> None:
         tables = [t for m in module.modules() for t in (m._parameters, m._buffers, m._modules)]
-        self.entries = [(table, name, each) for table in tables for name, each in table.items()]
+        self.entries = [(table, name, entry) for table in tables for name, entry in table.items()]
         self.state = [*module.parameters(), *module.buffers()]
-        self.places = [each.data_ptr() for each in self.state]
-        self.given = tuple(each.clone() for each in tensors)
-        buffers = [(each, each.clone()) for each in module.buffers()]
+        self.places = [tensor.data_ptr() for tensor in self.state]
+        self.given = tuple(tensor.clone() for tensor in tensors)
+        buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
         before = torch.cuda.current_stream()
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(before)
@@ -34,22 +34,22 @@ class CapturedCall:
         # A graph that ends takes cuBLAS's workspaces of its stream along: not on one for all.
         with torch.cuda.graph(self.graph, stream=side, capture_error_mode="thread_local"):
             self.results = compute(module, self.given)
-        for each, value in buffers:  # two calls have moved them
-            each.copy_(value)
+        for buffer, value in buffers:  # two calls have moved them
+            buffer.copy_(value)
 
     def is_current(self, tensors: Tensors) -> bool:
         """Whether all that the graph reads is what it was, and where it was."""
         return (
             tensors[0].device == self.given[0].device
-            and all(table.get(name) is each for table, name, each in self.entries)
-            and [each.data_ptr() for each in self.state] == self.places
+            and all(table.get(name) is entry for table, name, entry in self.entries)
+            and [tensor.data_ptr() for tensor in self.state] == self.places
         )
 
     def __call__(self, tensors: Tensors) -> list[torch.Tensor]:
         for mine, given in zip(self.given, tensors, strict=True):
             mine.copy_(given)
         self.graph.replay()
-        return [each.clone() for each in self.results]
+        return [result.clone() for result in self.results]
 
 
 captured_calls: weakref.WeakKeyDictionary[torch.nn.Module, CapturedCall] = (

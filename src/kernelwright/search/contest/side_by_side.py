@@ -81,7 +81,7 @@ def side_by_side(
         compile_ahead(uncompiled, inputs)
         failed = warm(contenders, inputs)
         del inputs
-        working = {name: each for name, each in contenders.items() if name not in failed}
+        working = {name: contender for name, contender in contenders.items() if name not in failed}
         with gpu_lock(), stage("side by side"):
             samples = take_turns(working, draw, seed=SEED)
         flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

@@ -66,8 +66,10 @@ class Wholes:
         """Those with kernels that are right, by their time as a whole. All of these as they come
         where none is right, there is but one, or nothing is timed; the last one where no kernel was
         chosen in any."""
-        self.forms = [form_record(each, None) for each in variants if not each.chosen]
-        variants = [each for each in variants if each.chosen] or variants[-1:]
+        self.forms = [
+            form_record(contender, None) for contender in variants if not contender.chosen
+        ]
+        variants = [contender for contender in variants if contender.chosen] or variants[-1:]
         if len(variants) == 1 or not self._judge.on_gpu:
             return variants
         self._steps("comparing forms", total=len(variants))
@@ -97,7 +99,7 @@ class Wholes:
         nothing of any is left, or no time, the original module stays.
         """
         variant = variants[-1]
-        waiting = deque((each, 1) for each in variants if each.chosen)
+        waiting = deque((contender, 1) for contender in variants if contender.chosen)
         while waiting:
             variant, num_back = waiting.popleft()
             if self.refused and self._is_late():
@@ -338,7 +340,7 @@ def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:
             savings = [(_saving_ms(v), j) for j, v in enumerate(tuned.verdicts) if v.accepted]
             ranked = enumerate(sorted(savings, reverse=True))
             ranked_kernels += [((rank, -saving), (variant, i, j)) for rank, (saving, j) in ranked]
-    return [kernel for _, kernel in sorted(ranked_kernels, key=lambda each: each[0])]
+    return [kernel for _, kernel in sorted(ranked_kernels, key=lambda ranked: ranked[0])]
 
 
 def _saving_ms(verdict: Verdict) -> float:

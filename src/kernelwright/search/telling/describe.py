@@ -121,7 +121,7 @@ def _candidate_records(variant: Variant, index: int) -> list[Record]:
 def _unread_records(variant: Variant, index: int) -> list[Record]:
     """Every answer of a model that was no candidate for a fragment."""
     unread = variant.tuned[index].unread
-    return [{"record": "unread", "fragment": index, **asdict(each)} for each in unread]
+    return [{"record": "unread", "fragment": index, **asdict(answer)} for answer in unread]
 
 
 def whole_record(
@@ -213,7 +213,7 @@ def result_record(name: str, whole: Whole, spent: Spent) -> Record:
         **verdict_record(whole),
         **traffic_record(variant),
         "flops": original.flops(),
-        "dtypes": sorted({each.type.dtype for each in original.inputs}),
+        "dtypes": sorted({value.type.dtype for value in original.inputs}),
         "times": _times(verdict),
         "layout": variant.layout,
         "algebra": list(variant.algebra) if chosen else [],

@@ -77,8 +77,8 @@ class Broadcast:
         Raises:
             Contradiction: with the probability of all choices that do not go with what is read.
         """
-        each = zip(self._patterns, self._axes_read(read), strict=True)
-        return self._arranged([p.draw(axis, rng) for p, axis in each], rng)
+        axis_pairs = zip(self._patterns, self._axes_read(read), strict=True)
+        return self._arranged([p.draw(axis, rng) for p, axis in axis_pairs], rng)
 
     def draw_of(self, spread: HeldChoices, rng: Random) -> Arrangement:
         return self._arranged([patterns.draw(rng) for patterns in spread.patterns], rng)

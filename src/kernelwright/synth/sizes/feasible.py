@@ -60,7 +60,7 @@ def decide(asked: System, *, seed: int = 0) -> tuple[int, ...] | None:
 def _state(asked: System, model: Any) -> list[Any]:
     """Put the system in the solver's terms; its variables for the roots."""
     ends = asked.ranges[: len(asked.roots)]
-    terms = [_Term(model, model.new_int_var(*each, ""), IntegerSpan(*each)) for each in ends]
+    terms = [_Term(model, model.new_int_var(*end, ""), IntegerSpan(*end)) for end in ends]
     value = dict(zip(asked.roots, terms, strict=True)).__getitem__
     columns = [*terms, *(evaluate(expression, value) for expression in asked.derived)]
     for column, (low, high) in zip(columns, asked.ranges, strict=True):
@@ -78,7 +78,7 @@ def _state(asked: System, model: Any) -> list[Any]:
     for expression in asked.residual:
         evaluate(expression, value).keep_within(0, 0)
     if asked.total:
-        parts = [product(each, asked.total.high) for each in asked.total.terms]
+        parts = [product(term, asked.total.high) for term in asked.total.terms]
         sum(parts, start=_Term(model, 0, IntegerSpan(0, 0))).keep_within(
             asked.total.low, asked.total.high
         )

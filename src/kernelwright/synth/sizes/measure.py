@@ -59,9 +59,9 @@ def _weights(measure: Measure, highest: int) -> Floats:
     sizes = np.arange(1, highest + 1)
     if measure is Measure.UNIFORM:
         return np.ones(highest)
-    each = 1 / sizes
+    inverse = 1 / sizes
     if measure is Measure.MODELS:
         for divisor, bonus in ((8, 8), (32, 2), (64, 2)):
-            each[sizes % divisor == 0] *= bonus
-        each[sizes & (sizes - 1) == 0] *= 4
-    return each
+            inverse[sizes % divisor == 0] *= bonus
+        inverse[sizes & (sizes - 1) == 0] *= 4
+    return inverse

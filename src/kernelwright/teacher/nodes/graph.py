@@ -149,7 +149,7 @@ class NodeGraph:
             node = self.nodes[stack.pop()]
             if node.reduce:
                 return True
-            stack += [each for each in node.args if each not in seen]
+            stack += [arg for arg in node.args if arg not in seen]
             seen.update(node.args)
         return False
 

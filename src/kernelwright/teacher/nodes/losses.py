@@ -117,8 +117,8 @@ def _batch_mean(graph: NodeGraph, call: Call, loss: str, dims: Dims) -> None:
     """Sum divided by the size of the first dimension: sums of samples, then their mean."""
     rows = over(operand(graph, call), [0])
     rest = tuple(axis for dim in dims[1:] for axis in dim)
-    each = _reduce(graph, call, "each", loss, rest) if rest else loss
-    total = _reduce(graph, call, "total", each, rows)
+    row_loss = _reduce(graph, call, "each", loss, rest) if rest else loss
+    total = _reduce(graph, call, "total", row_loss, rows)
     [name], [result_type] = call.outputs, call.types
     graph.map(name, call.op, f"{total} / {count(rows)}", [total], result_type.dtype)
     graph.values[name] = NodeValue(name, (), result_type)

@@ -121,7 +121,7 @@ class Body:
         texts = (self.stage.nodes[name].text for name in names)
         count = self.count if any(COUNT in text for text in texts) else ""
         lines = (self.writer.assign(name, count, self.place.cols.var) for name in names)
-        return [line for each in lines for line in each]
+        return [line for block in lines for line in block]
 
     def widened(self, position: str) -> str:
         """A position's text, as int64 where offsets need it."""

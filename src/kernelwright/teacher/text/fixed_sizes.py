@@ -41,7 +41,9 @@ def with_fixed(schedules: Sequence[S], space: StageSpace) -> list[S]:
     num_elements = prod(axis.size for axis in space.axes)
     if not matters([axis.size for axis in space.axes[1:]], num_elements):
         return list(schedules)
-    fixed = [replace(each, is_fixed=True, why=f"{each.why}; {_WHY}") for each in schedules]
+    fixed = [
+        replace(schedule, is_fixed=True, why=f"{schedule.why}; {_WHY}") for schedule in schedules
+    ]
     return [*fixed[:_FIRST], *schedules[:1], *fixed[_FIRST:], *schedules[1:]]
 
 

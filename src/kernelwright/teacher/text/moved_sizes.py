@@ -152,7 +152,7 @@ def _attention(of: SizesOf, call: Call, _: int) -> Texts:
     rank = max(len(query), len(key), len(value))
     rows = [("1",) * (rank - len(texts)) + texts for texts in (query, key, value)]
     batch = zip(*(row[:-2] for row in rows), strict=True)
-    shared = (next((text for text in each if text != "1"), "1") for each in batch)
+    shared = (next((text for text in sizes if text != "1"), "1") for sizes in batch)
     return (*shared, query[-2], value[-1])
 
 

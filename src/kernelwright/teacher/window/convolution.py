@@ -189,7 +189,7 @@ def _copied(program: Program, modes: tuple[str, ...]) -> Iterator[_Item]:
     turned = relaid(program)
     if turned is None:
         return
-    products = (each for each in _products(turned) if isinstance(each, ImplicitGemm))
+    products = (product for product in _products(turned) if isinstance(product, ImplicitGemm))
     for item in _items(products, modes):
         why = f"{item.schedule.why}; along channels, loads of copies in channels-last are wide"
         yield replace(item, schedule=replace(item.schedule, why=why), is_copied=True)
@@ -295,7 +295,7 @@ def _estimate_s(item: _Item) -> float:
     operand_types = [
         product.program.type_of(side.value) for side in (product.image, product.weights)
     ]
-    memory_s = sum(each.num_bytes for each in (*operand_types, product.out)) / BYTES_PER_S
+    memory_s = sum(operand.num_bytes for operand in (*operand_types, product.out)) / BYTES_PER_S
     lays = Layout.CHANNELS_LAST if product.pixels == "m" else Layout.CONTIGUOUS
     # Of a copied image the loads along channels outweigh the stores.
     wanted = Layout.CHANNELS_LAST if item.is_copied else product.out.layout
@@ -310,7 +310,8 @@ def _estimate_s(item: _Item) -> float:
     copying_s = 0.0
     if item.is_copied:
         copying_s = (
-            2 * LAUNCH_S + 2 * sum(each.num_bytes for each in operand_types) / _COPY_BYTES_PER_S
+            2 * LAUNCH_S
+            + 2 * sum(operand.num_bytes for operand in operand_types) / _COPY_BYTES_PER_S
         )
     elif num_taps > 1 and operand_types[0].layout is Layout.CONTIGUOUS:
         scattered *= _CROOKED

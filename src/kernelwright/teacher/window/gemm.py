@@ -62,7 +62,7 @@ class ImplicitGemm(Convolution):
         if key not in self._loads:
             walk = Walk(self, self.view(), _Steps(self, key[0]).over, is_rounded=key[1])
             image, weights = (
-                (each.num_loads, each.is_loaded) for each in (walk.image(), walk.weights())
+                (side.num_loads, side.is_loaded) for side in (walk.image(), walk.weights())
             )
             self._loads[key] = (image, weights) if self.pixels == "m" else (weights, image)
         return shared_bytes(self, schedule, *self._loads[key])
@@ -93,7 +93,7 @@ class ImplicitGemm(Convolution):
             _COMMENTS[schedule.order],
             f"for step in range({first}, {steps.number}{step}):",
             *(f"    {line}" for line in inner),
-            f"    {dot(self, schedule, *(each.name for each in factors))}",
+            f"    {dot(self, schedule, *(operand.name for operand in factors))}",
         ]
 
 

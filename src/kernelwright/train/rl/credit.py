@@ -93,8 +93,8 @@ def credits_of(
     credits: list[Credit | None] = [None] * len(groups)
     for numbers in members.values():
         some = [rewards[number] for number in numbers]
-        plan = _advantages([None if each is None else each.plan for each in some], objective)
-        code = _advantages([None if each is None else each.code for each in some], objective)
+        plan = _advantages([None if credit is None else credit.plan for credit in some], objective)
+        code = _advantages([None if credit is None else credit.code for credit in some], objective)
         speeds = [
             reward.code if reward is not None and _is_correct(outcomes[number]) else None
             for number, reward in zip(numbers, some, strict=True)

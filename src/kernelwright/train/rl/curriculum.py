@@ -69,7 +69,7 @@ class CurriculumState:
             recent=values["recent"],
             draws=Counter({Name(level, index): n for level, index, n in values["draws"]}),
             visits={Name(level, number): shares for level, number, shares in values["visits"]},
-            barred={Name(*each) for each in values["barred"]},
+            barred={Name(*value) for value in values["barred"]},
         )
 
 

@@ -16,14 +16,14 @@ from kernelwright.train.rl.rollout import Rollout
 def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]) -> Record:
     """The record of a step, without the figures of learning."""
     rollouts, verdicts = batch.rollouts, settled.verdicts
-    names = Counter(each.question.name for each in rollouts if each.turn == 0)
+    names = Counter(rollout.question.name for rollout in rollouts if rollout.turn == 0)
     levels = Counter(name.level for name in names)
     known = [reward.code for reward in rewards if reward is not None]
     return {
         "stage": batch.stage,
         "level_mix": {f"L{level}": n / levels.total() for level, n in sorted(levels.items())},
         "rollouts": len(rollouts),
-        "answers": dict(Counter(str(each.counted_as) for each in rollouts).most_common()),
+        "answers": dict(Counter(str(rollout.counted_as) for rollout in rollouts).most_common()),
         "codes": _codes(verdicts),
         **_reached(settled.outcomes),
         "infra": sum(outcome is None for outcome in settled.outcomes),
@@ -35,9 +35,9 @@ def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]
         },
         **_shares(verdicts, settled.outcomes),
         "own_kernel_share": own_kernel_share(verdicts),
-        "groups": _groups([each.group for each in rollouts], settled.outcomes),
+        "groups": _groups([rollout.group for rollout in rollouts], settled.outcomes),
         "by_level": _by_level(rollouts, settled),
-        "tokens": fmean(len(each.tokens) for each in rollouts),
+        "tokens": fmean(len(rollout.tokens) for rollout in rollouts),
     }
 
 
@@ -56,7 +56,7 @@ def _reached(outcomes: Iterable[Outcome | None]) -> Record:
     known = [outcome for outcome in outcomes if outcome is not None]
     counts = Counter(outcome.reached for outcome in known)
     return {
-        "reached": {each.name.lower(): counts[each] for each in Reached},
+        "reached": {milestone.name.lower(): counts[milestone] for milestone in Reached},
         "cheats": sum(outcome.cheats for outcome in known),
     }
 
@@ -77,9 +77,9 @@ def _shares(verdicts: Sequence[Verdict | None], outcomes: Sequence[Outcome | Non
 def own_kernel_share(verdicts: Iterable[Verdict | None]) -> float | None:
     """Mean share of GPU time in a candidate's own kernels, where it was measured."""
     shares = [
-        1 - each.library_share
-        for each in verdicts
-        if each is not None and each.library_share is not None
+        1 - verdict.library_share
+        for verdict in verdicts
+        if verdict is not None and verdict.library_share is not None
     ]
     return fmean(shares) if shares else None
 
@@ -87,7 +87,7 @@ def own_kernel_share(verdicts: Iterable[Verdict | None]) -> float | None:
 def speedups_of(verdicts: Iterable[Verdict | None]) -> list[float]:
     """The speed-ups of answers that are right and were timed."""
     accepted = (verdict for verdict in verdicts if verdict is not None and verdict.accepted)
-    return [each.speedup for each in accepted if each.speedup is not None]
+    return [right.speedup for right in accepted if right.speedup is not None]
 
 
 def modelled_of(outcomes: Iterable[Outcome | None]) -> list[float]:
@@ -122,8 +122,8 @@ def _groups(groups: Sequence[Hashable], outcomes: Sequence[Outcome | None]) -> R
 
 def _by_level(rollouts: Sequence[Rollout], settled: Settled) -> Record:
     levels: Record = {}
-    for level in sorted({each.question.name.level for each in rollouts}):
-        numbers = [n for n, each in enumerate(rollouts) if each.question.name.level == level]
+    for level in sorted({rollout.question.name.level for rollout in rollouts}):
+        numbers = [n for n, rollout in enumerate(rollouts) if rollout.question.name.level == level]
         verdicts = [settled.verdicts[n] for n in numbers]
         outcomes = [settled.outcomes[n] for n in numbers]
         shares = _shares(verdicts, outcomes)

@@ -153,7 +153,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             return 0.0, []
         objective = self.recipe.objective
         now = self.logps([row.text for row in rows], model)
-        lengths = np.array([len(each) for each in now])
+        lengths = np.array([len(row) for row in now])
         mask = np.arange(lengths.max()) < lengths[:, None]
         old = [
             new if row.old_logps is None else row.old_logps
@@ -238,14 +238,16 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         for numbers in self._passes([len(text) for text in texts]):
             few = [texts[max(number, ~number)] for number in numbers]
             ids, mask = ids_and_mask(few, pad_id=self._tokenizer.pad_token_id)
-            read, counted = (torch.from_numpy(each).to(self.args.device) for each in (ids, mask))
+            read, counted = (torch.from_numpy(rows).to(self.args.device) for rows in (ids, mask))
             width = ids.shape[1]
             logps = self._get_per_token_logps_and_entropies(model, read, counted, width)[0]
             values = logps.float().cpu().numpy()
             by_number |= {n: values[row][mask[row]] for row, n in enumerate(numbers) if n >= 0}
         if self.accelerator.num_processes > 1:
             by_number = {
-                name: each for part in gather_object([by_number]) for name, each in part.items()
+                name: part_logps
+                for part in gather_object([by_number])
+                for name, part_logps in part.items()
             }
         return [by_number[number] for number in range(len(texts))]
 

@@ -140,7 +140,7 @@ class Practice:
         batch.wait_s += time.monotonic() - began
         for who, spent in self._judges.take_stages().items():
             batch.stages_s[who].update(spent)
-        last = max((each.at_s for each in findings if each is not None), default=0.0)
+        last = max((judged.at_s for judged in findings if judged is not None), default=0.0)
         batch.judge_s += max(0.0, last - batch.handed_in_s)
         verdicts: list[Verdict | None] = []
         outcomes: list[Outcome | None] = []
@@ -161,8 +161,8 @@ class Practice:
         for rollout, outcome in zip(batch.rollouts, outcomes, strict=True):
             if outcome is not None and rollout.turn == 0:
                 solved.setdefault(rollout.question.name, []).append(outcome.is_correct)
-        for name, each in solved.items():
-            self.curriculum.visited(name, sum(each) / len(each))
+        for name, answers in solved.items():
+            self.curriculum.visited(name, sum(answers) / len(answers))
 
     # -- programs
 
@@ -206,7 +206,8 @@ class Practice:
         names = {Name(*line["name"]) for line in values["rollouts"]}
         questions = {name: self.question(name) for name in names}
         rollouts = restored(
-            values["rollouts"], {name: each for name, each in questions.items() if each is not None}
+            values["rollouts"],
+            {name: question for name, question in questions.items() if question is not None},
         )
         before = self._judges.num_judged
         self.asker.take(rollouts)

@@ -75,7 +75,10 @@ def programs_of(
         say("drawing programs")
         files.append(_drawn(recipe, folder / DRAWN, workers, say))
     own_files = [Path(name) for name in recipe.validation.files]
-    pooled = [(ProgramSource(each.level, each.text, each.fingerprint), None) for each in stored]
+    pooled = [
+        (ProgramSource(program.level, program.text, program.fingerprint), None)
+        for program in stored
+    ]
     if pooled:
         own_files, files = own_files + files, []
     held = {source.fingerprint: source for source, _ in _read(own_files)}

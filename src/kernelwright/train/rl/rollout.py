@@ -171,18 +171,18 @@ class Asker:
     ) -> list[Rollout]:
         """`samples` further answers to each that was wrong; the model is told why."""
         rollouts = []
-        for each in before:
-            finding = each.finding()
+        for first in before:
+            finding = first.finding()
             verdict = None if finding is None else finding.verdict
-            told = with_feedback(each.question.messages, each.answer, verdict)
+            told = with_feedback(first.question.messages, first.answer, verdict)
             prompt = prompt_tokens(self._tokenizer, told)
             rollouts += [
                 Rollout(
-                    question=each.question,
-                    turn=each.turn + 1,
-                    parent=each,
+                    question=first.question,
+                    turn=first.turn + 1,
+                    parent=first,
                     prompt=prompt,
-                    seed=derive(each.seed, "again", number),
+                    seed=derive(first.seed, "again", number),
                 )
                 for number in range(samples)
             ]
@@ -196,40 +196,43 @@ class Asker:
         """
         self._read_all(rollouts)
         by_program: dict[str, list[Rollout]] = defaultdict(list)
-        for each in rollouts:
-            if each.answer.candidate is not None:
-                by_program[each.question.reference].append(each)
+        for rollout in rollouts:
+            if rollout.answer.candidate is not None:
+                by_program[rollout.question.reference].append(rollout)
         for reference, some in by_program.items():
             sources = [r.answer.candidate.source for r in some if r.answer.candidate is not None]
-            for each, future in zip(some, self._judges.judge(reference, sources), strict=True):
-                each.future = future
+            for asked, future in zip(some, self._judges.judge(reference, sources), strict=True):
+                asked.future = future
 
     def _read_all(self, rollouts: Sequence[Rollout]) -> None:
         """Answers out of tokens."""
         # Marks of plan and code are no special tokens to the tokenizer: they stay.
         texts = self._tokenizer.batch_decode(
-            [each.tokens if each.is_cut_off else each.tokens[:-1] for each in rollouts],
+            [
+                answered.tokens if answered.is_cut_off else answered.tokens[:-1]
+                for answered in rollouts
+            ],
             skip_special_tokens=True,
         )
-        for each, text in zip(rollouts, texts, strict=True):
-            each.answer = self._read(text)
+        for rollout, text in zip(rollouts, texts, strict=True):
+            rollout.answer = self._read(text)
 
     def _write(self, rollouts: Sequence[Rollout], sampling: Sampling) -> None:
         left: dict[Any, list[Rollout]] = defaultdict(list)
-        missing = Counter(each.group for each in rollouts)
+        missing = Counter(rollout.group for rollout in rollouts)
         taken = []
         # Beside the GPU, which would wait while answers are read.
         with self.computing(), ThreadPoolExecutor(1, "read") as reading:
             for number, written in self._writer.write(
-                [each.prompt for each in rollouts],
-                seeds=[each.seed for each in rollouts],
+                [rollout.prompt for rollout in rollouts],
+                seeds=[rollout.seed for rollout in rollouts],
                 sampling=sampling,
             ):
-                each = rollouts[number]
-                _keep(each, written)
-                left[each.group].append(each)
-                if len(left[each.group]) == missing[each.group]:
-                    taken.append(reading.submit(self.take, left.pop(each.group)))
+                unwritten = rollouts[number]
+                _keep(unwritten, written)
+                left[unwritten.group].append(unwritten)
+                if len(left[unwritten.group]) == missing[unwritten.group]:
+                    taken.append(reading.submit(self.take, left.pop(unwritten.group)))
         for done in taken:
             done.result()
 
@@ -243,14 +246,14 @@ def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
     """What a resumed run needs of answers that were not learnt from yet."""
     return [
         {
-            "name": list(each.question.name),
-            "turn": each.turn,
-            "prompt": each.prompt,
-            "seed": each.seed,
-            "tokens": each.tokens,
-            "is_cut_off": each.is_cut_off,
+            "name": list(rollout.question.name),
+            "turn": rollout.turn,
+            "prompt": rollout.prompt,
+            "seed": rollout.seed,
+            "tokens": rollout.tokens,
+            "is_cut_off": rollout.is_cut_off,
         }
-        for each in rollouts
+        for rollout in rollouts
     ]
 
 

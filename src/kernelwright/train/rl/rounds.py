@@ -118,10 +118,10 @@ class Rounds:
         validated = self._validation.run()
         line = {"record": "rl_validation", "step": step, "by_level": validated.by_level}
         record.append(self.folder / RECORDS, [line])
-        examples = [each | {"step": step} for each in validated.examples]
+        examples = [example | {"step": step} for example in validated.examples]
         record.append(self.folder / EXAMPLES, examples)
         shares = ", ".join(
-            f"{level} {each['pass@1']:.1%}" for level, each in validated.by_level.items()
+            f"{level} {shares_['pass@1']:.1%}" for level, shares_ in validated.by_level.items()
         )
         self._say(f"step {step}  held out: {shares}")
         self._promoted(step, self.practice.curriculum.validated(validated.solved))
@@ -163,14 +163,14 @@ class Rounds:
         state = json.loads((folder / STATE).read_text())
         self.practice.curriculum.state = CurriculumState.from_json(state["curriculum"])
         self.practice.overruled = {
-            name: Verdict.from_json(each) for name, each in state["overruled"].items()
+            name: Verdict.from_json(verdict) for name, verdict in state["overruled"].items()
         }
         self.watch.restore(state["watch"])
 
     def save_pending(self, batches: list[Batch], folder: Path) -> None:
         saved = [self.practice.saved(batch) for batch in batches]
-        for each in saved:
-            each["old_logps"] = [torch.from_numpy(values) for values in each["old_logps"]]
+        for step in saved:
+            step["old_logps"] = [torch.from_numpy(values) for values in step["old_logps"]]
         torch.save(saved, folder / PENDING)
 
     def restore_pending(self, folder: Path) -> list[Batch]:
@@ -178,9 +178,9 @@ class Rounds:
         if not (folder / PENDING).exists():
             return []
         saved: list[dict[str, Any]] = torch.load(folder / PENDING, weights_only=True)
-        for each in saved:
-            each["old_logps"] = [values.numpy() for values in each["old_logps"]]
-        return [self.practice.restored(each) for each in saved]
+        for step in saved:
+            step["old_logps"] = [values.numpy() for values in step["old_logps"]]
+        return [self.practice.restored(step) for step in saved]
 
 
 def _parents(rollouts: Sequence[Rollout]) -> list[int | None]:

@@ -145,11 +145,13 @@ class RolloutTrainer(RowTrainer):
         before these answers are learnt from. Writer and learner have the same weights now."""
         if self.recipe.rollouts.pool:  # the writer's are stored
             if batch is not None:
-                batch.old_logps = [each.logps for each in more or () if each.logps is not None]
+                batch.old_logps = [
+                    rollout.logps for rollout in more or () if rollout.logps is not None
+                ]
             return
         if self.recipe.rollouts.ahead == 0 and self.recipe.objective.updates == 1:
             return
-        texts = None if more is None else [Text(each.prompt, each.tokens) for each in more]
+        texts = None if more is None else [Text(rollout.prompt, rollout.tokens) for rollout in more]
         with self._computing():
             logps = self.logps(self._shared(texts), model)
         if batch is not None:

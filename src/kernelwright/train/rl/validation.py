@@ -25,7 +25,7 @@ class Validated:
     def score(self) -> float:
         """What the best weights have most of: right, and faster, means over levels."""
         levels = self.by_level.values()
-        return fmean(each["pass@1"] + (each["faster"] or 0.0) for each in levels)
+        return fmean(level["pass@1"] + (level["faster"] or 0.0) for level in levels)
 
 
 class Validation:
@@ -61,7 +61,9 @@ class Validation:
             if finding is None or verdict is not None
         ]
         if not any(verdict is not None for verdict in verdicts):
-            failures = [each.failure for each in findings if each is not None and each.failure]
+            failures = [
+                finding.failure for finding in findings if finding is not None and finding.failure
+            ]
             if failures:
                 raise InfraError(f"no held-out answer could be judged: {failures[0]}")
         levels = sorted({rollout.question.name.level for rollout, _ in judged})
@@ -74,8 +76,8 @@ class Validation:
             asked = sum(rollout.question.name.level == level for rollout in rollouts)
             figures[f"L{level}"]["not_judged"] = asked - len(by_level[level])
         solved = {level: figures[f"L{level}"]["pass@1"] for level in levels}
-        kept = {each.name for each in self._kept}
-        examples = [_example(*each) for each in judged if each[0].question.name in kept]
+        kept = {question.name for question in self._kept}
+        examples = [_example(*question) for question in judged if question[0].question.name in kept]
         return Validated(figures, solved, examples)
 
 

@@ -55,7 +55,7 @@ class RewardWatch:
         rewards: Iterable[Reward | None],
     ) -> None:
         """Keep the fastest correct answers of a step in mind."""
-        by_content = {each.content: each for each in self._noted}
+        by_content = {answer.content: answer for answer in self._noted}
         for rollout, outcome, reward in zip(rollouts, outcomes, rewards, strict=True):
             if outcome is None or not outcome.is_correct or reward is None:
                 continue
@@ -65,7 +65,7 @@ class RewardWatch:
                 reference = rollout.question.reference
                 speedup = outcome.modelled or outcome.speedup
                 by_content[content] = Noted(reward.code, content, reference, source, speedup)
-        ranked = sorted(by_content.values(), key=lambda each: each.rank)
+        ranked = sorted(by_content.values(), key=lambda answer: answer.rank)
         self._noted = ranked[: self._settings.candidates]
 
     def is_due(self, step: int) -> bool:
@@ -81,22 +81,22 @@ class RewardWatch:
             UsageError, InfraError: no judge can be started.
         """
         noted, self._noted = self._noted, []
-        futures = [self._judges.judge(each.reference, [each.source])[0] for each in noted]
+        futures = [self._judges.judge(answer.reference, [answer.source])[0] for answer in noted]
         records, refused = [], {}
-        for each, future in zip(noted, futures, strict=True):
+        for answer, future in zip(noted, futures, strict=True):
             verdict = future.result().verdict
             if verdict is None:  # ours failed: it may be noted again
                 continue
-            self._audited.add(each.content)
+            self._audited.add(answer.content)
             if not verdict.accepted:
-                refused[each.content] = verdict
+                refused[answer.content] = verdict
             records.append(
                 {
                     "record": "audit",
                     "step": step,
-                    "program": each.reference,
-                    "source": each.source,
-                    "reward": each.reward,
+                    "program": answer.reference,
+                    "source": answer.source,
+                    "reward": answer.reward,
                     "verdict": verdict.to_json(),
                     "agrees": verdict.accepted,
                 }
@@ -105,10 +105,10 @@ class RewardWatch:
 
     def saved(self) -> dict[str, Any]:
         return {
-            "noted": [asdict(each) for each in self._noted],
+            "noted": [asdict(answer) for answer in self._noted],
             "audited": sorted(self._audited),
         }
 
     def restore(self, values: Mapping[str, Sequence[Any]]) -> None:
-        self._noted = [Noted(**each) for each in values["noted"]]
+        self._noted = [Noted(**value) for value in values["noted"]]
         self._audited = set(values["audited"])

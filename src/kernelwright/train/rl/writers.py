@@ -59,8 +59,10 @@ class LocalWriter:
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         twin: Any = copy.deepcopy(model)
         self._copy: PreTrainedModel = twin.to(device).eval().requires_grad_(False)
-        for each in self._copy.parameters():  # not the buffers: frequencies of positions, rounded,
-            each.data = each.data.to(dtype)  # would be another model's
+        for (
+            parameter
+        ) in self._copy.parameters():  # not the buffers: frequencies of positions, rounded,
+            parameter.data = parameter.data.to(dtype)  # would be another model's
         self._decoder = Decoder(self._copy, stops=stop_tokens(model, tokenizer))
 
     @torch.no_grad()
@@ -133,8 +135,8 @@ class ServedWriter:
 
             asked = [pool.submit(ask, number) for number in range(len(prompts))]
             try:
-                for each in as_completed(asked):
-                    yield each.result()
+                for future in as_completed(asked):
+                    yield future.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

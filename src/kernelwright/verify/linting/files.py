@@ -24,7 +24,7 @@ def expand(specs: Sequence[str]) -> list[str]:
     for spec in specs:
         path = Path(spec)
         if path.is_dir():
-            names += sorted((str(each) for each in path.glob("*.py")), key=_by_number)
+            names += sorted((str(file) for file in path.glob("*.py")), key=_by_number)
         elif path.is_file() or (":" in spec and path.suffix != ".py"):
             names.append(spec)
         else:
@@ -91,12 +91,12 @@ def _lines(
             factory = Factory("kernelwright.verify.linting.worker:lints", arguments)
             jobs = [(spec, {"spec": spec}) for spec in specs]
             with LocalExecutor(factory, workers, job_s=timeout_s) as executor:
-                for each in executor.run(jobs):
-                    answer = each.answer or {"kind": "crash", "error": _last_line(each.failure)}
+                for done in executor.run(jobs):
+                    answer = done.answer or {"kind": "crash", "error": _last_line(done.failure)}
                     if answer.get("kind") == "memory" and workers > 1:
-                        alone.append(each.id)
+                        alone.append(done.id)
                         continue
-                    yield _line(each.id, answer)
+                    yield _line(done.id, answer)
 
 
 def _line(spec: str, answer: Record) -> Record:
@@ -125,5 +125,5 @@ def describe(line: Record) -> str:
     """One task in a few words."""
     if line["record"] == "lint_error":
         return f"{line['task']}: {line['kind']}: {line['message']}"
-    ids = list(dict.fromkeys(each["id"] for each in line["findings"]))
+    ids = list(dict.fromkeys(finding["id"] for finding in line["findings"]))
     return f"{line['task']}: {', '.join(ids) or 'clean'}"

@@ -127,8 +127,12 @@ def _lint_called(
         with room(needed_bytes(lowered.program) if lowered else 0):
             task = load_task(spec, device)
             report = _lint_at_size(task, device, lowered, budget_s)
-    said = {each.id for each in report.findings}
-    more = [each for each in captured.findings if each.id != "hidden_state" or each.id not in said]
+    said = {finding.id for finding in report.findings}
+    more = [
+        finding
+        for finding in captured.findings
+        if finding.id != "hidden_state" or finding.id not in said
+    ]
     return replace(
         report,
         findings=(*report.findings, *more),
@@ -337,7 +341,9 @@ def _lint_scaled(sketch: Task, lowered: Lowered, budget_s: float) -> LintReport:
             budget_s=budget_s,
         )
         mentioned = [
-            draws.named(each) for each in values.findings if (each.output or 0) < num_outputs
+            draws.named(finding)
+            for finding in values.findings
+            if (finding.output or 0) < num_outputs
         ]
         return replace(
             report,

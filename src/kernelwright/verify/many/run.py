@@ -299,7 +299,7 @@ def timing_job(judged: Iterable[tuple[Job, Record]]) -> Record:
             "kernels": line.pop("kernels", None),
         }
         batches[job.reference].append(candidate)
-    return {"batches": [{"reference": r, "candidates": each} for r, each in batches.items()]}
+    return {"batches": [{"reference": r, "candidates": batch} for r, batch in batches.items()]}
 
 
 def with_times(judged: Record, timed: Record) -> Record:
@@ -307,7 +307,7 @@ def with_times(judged: Record, timed: Record) -> Record:
     if "verdict" not in timed:
         kind = "infra" if "infra" in timed else "usage"
         return {kind: timed[kind]}
-    one, other = (Verdict.from_json(dict(each["verdict"])) for each in (judged, timed))
+    one, other = (Verdict.from_json(dict(line["verdict"])) for line in (judged, timed))
     taken = ["times", "speedup_interval", "noise"]
     if not other.accepted:
         taken += ["accepted", "stage", "code", "message", "line"]

@@ -165,11 +165,11 @@ class JudgeWorker:
                 shapes = self.judge.recycled.shapes(self._task(job["reference"]))
             except Exception:  # it shows again, as this job's, when its candidates are judged
                 continue
-            for each in job["candidates"]:
-                if _kernels_of(each) is not None:
+            for candidate in job["candidates"]:
+                if _kernels_of(candidate) is not None:
                     continue
-                self._prepared[each["id"]] = self._compiling.submit(
-                    self.judge.recycled.prepare, shapes, candidate_of(each)
+                self._prepared[candidate["id"]] = self._compiling.submit(
+                    self.judge.recycled.prepare, shapes, candidate_of(candidate)
                 )
 
     def _renew(self) -> None:
@@ -227,7 +227,7 @@ class ClockWorker(JudgeWorker):
     def run(self, job: Record) -> Record:
         """Candidates of the grade `recycled` have the GPU for all of a row: whoever waits for it
         waits for the slowest of the judges."""
-        row = [(b["reference"], each) for b in job["batches"] for each in b["candidates"]]
+        row = [(b["reference"], posed) for b in job["batches"] for posed in b["candidates"]]
         self._prepare_arrived()
         ids = [candidate["id"] for _, candidate in row]
         wait([self._prepared[name] for name in ids if name in self._prepared])

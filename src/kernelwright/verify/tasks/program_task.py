@@ -77,7 +77,7 @@ class ProgramTask(Task):
         """Each result to the type that the program gives it."""
 
         def rounded(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-            dtypes = [torch_dtype(each.dtype) for each in call.types]
+            dtypes = [torch_dtype(result_type.dtype) for result_type in call.types]
             if call.op == CAST:  # to nearest, or not at all
                 check_cast(dtypes[0], nudges(torch.float32))
                 return results

@@ -109,7 +109,7 @@ def compare_all(
         [] if structure else [_sums(i, y, expected) for i, y in enumerate(outputs)]
         for structure, (outputs, expected) in zip(structures, answers, strict=True)
     ]
-    values = iter(_read([sums for each in queued for sums in each]))
+    values = iter(_read([sums for pending in queued for sums in pending]))
     rows = zip(structures, queued, answers, strict=True)
     return [
         Comparison(None, structure)

@@ -85,10 +85,10 @@ def look_again(
             comparison = compare(outputs, expectations[0], rules.precision)
             if comparison.mismatch is None:
                 return comparison.errors
-        for each in expectations:
-            settled = _settled(task, inputs, seed, outputs, each, rules)
+        for expectation in expectations:
+            settled = _settled(task, inputs, seed, outputs, expectation, rules)
             if settled is not outputs:
-                return checks.check_comparison(compare(settled, each, rules.precision))
+                return checks.check_comparison(compare(settled, expectation, rules.precision))
     except UsageError:  # moved values may leave what an operator is defined for
         raise wrong from None
     raise wrong
@@ -115,13 +115,13 @@ def tolerant(
         task.nudged(inputs, seed, rules.device, number)
         for number in range(max(least, round(NUDGES / max(fewest, 1.0))))
     )
-    alike = tuple(each for each in nudged if _are_alike(each, expected.oracle))
+    alike = tuple(outputs for outputs in nudged if _are_alike(outputs, expected.oracle))
     return replace(expected, tolerated=(*expected.tolerated, *alike))
 
 
 def _are_alike(moved: Tensors, oracle: Tensors) -> bool:
     """How many elements there are may be decided by values too."""
-    return [each.shape for each in moved] == [each.shape for each in oracle]
+    return [tensor.shape for tensor in moved] == [tensor.shape for tensor in oracle]
 
 
 def _settled(
@@ -163,7 +163,7 @@ def _look(i: int, output: torch.Tensor, expected: Expected, rules: Rules) -> Loo
         expected,
         native=(native,),
         oracle=(oracle,),
-        tolerated=tuple((each[i],) for each in expected.tolerated),
+        tolerated=tuple((outputs[i],) for outputs in expected.tolerated),
     )
     errors = compare((output,), alone, rules.precision).errors
     if errors is None:  # special values where there should be none

@@ -28,7 +28,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 def forget(module: str) -> None:
     """Let go of what was rewritten for the functions of a module."""
     rewritten = stock.InterpretedFunction.rewritten_fn
-    for function in [each for each in rewritten if each.__module__ == module]:
+    for function in [patched for patched in rewritten if patched.__module__ == module]:
         del rewritten[function]
 
 
