@@ -95,7 +95,7 @@ def soak(rank: int, count: int, programs: int, device: str) -> list[dict[str, An
     with Canaries(place / "canaries") as canaries:
         usual = usual_candidates(rank, programs, device)
         hostile = hostile_candidates(place, canaries)
-        fresh = {drawn.name: told for drawn, told in judged("fresh", [usual], device)}
+        fresh = {drawn.name: verdict for drawn, verdict in judged("fresh", [usual], device)}
         batches = mix(usual, hostile, count, rng)
         lines = []
         for line in watched(rank, judged("recycled", batches, device), fresh, canaries):

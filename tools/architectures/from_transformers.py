@@ -77,8 +77,8 @@ def _model(kind: str, options: Options, inputs: dict[str, Any]) -> Example:
     """The class with a small configuration, called as its documentation calls it."""
     torch.manual_seed(0)
     model_class = getattr(importlib.import_module("transformers"), kind)
-    given = {name: value for name, value in options.items() if value is not ...}
-    module = model_class(model_class.config_class(**given)).eval()
+    settings = {name: value for name, value in options.items() if value is not ...}
+    module = model_class(model_class.config_class(**settings)).eval()
     return Example(module, (), drawn(inputs))
 
 

@@ -59,11 +59,11 @@ def measure(architecture: Architecture, report: Report) -> None:
         _through(example, wanted, stages)
     except UsageError as error:
         place = None if error.file is None else f"{_short(error.file)}:{error.line}"
-        told = {"message": _text(error), "place": place, "remedy": error.remedy}
-        report(stages.record | {"status": "refused"} | told)
+        failure = {"message": _text(error), "place": place, "remedy": error.remedy}
+        report(stages.record | {"status": "refused"} | failure)
     except Exception as error:  # a crash is what the suite looks for
-        told = {"message": f"{type(error).__name__}: {_text(error)}", "place": _raised_at(error)}
-        report(stages.record | {"status": "crash"} | told)
+        failure = {"message": f"{type(error).__name__}: {_text(error)}", "place": _raised_at(error)}
+        report(stages.record | {"status": "crash"} | failure)
 
 
 class _Stages:

@@ -67,7 +67,7 @@ def cases(
             case = {"record": "answer", **about, "grade": grade, "accepted": code == "ok"}
             case |= {"code": code}
             if code != "ok":
-                told = line["verdict"]["message"] if "verdict" in line else line[line["record"]]
-                case["message"] = str(told)[:MESSAGE_LENGTH]
+                message = line["verdict"]["message"] if "verdict" in line else line[line["record"]]
+                case["message"] = str(message)[:MESSAGE_LENGTH]
                 case["fault"] = "demonstrated" if job["id"] in faults else "not demonstrated"
             yield case

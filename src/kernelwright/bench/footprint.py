@@ -34,9 +34,9 @@ def footprint(spec: str) -> int:
     try:
         with torch.no_grad(), META:
             module, inputs = task.build(), task.get_inputs()
-            given = [inputs, list(module.parameters()), list(module.buffers())]
-            outside.add(given)
-            alive.add(given)
+            resident = [inputs, list(module.parameters()), list(module.buffers())]
+            outside.add(resident)
+            alive.add(resident)
             with alive:
                 answer = module(*inputs)
             outside.add(answer)

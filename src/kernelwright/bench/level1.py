@@ -78,8 +78,8 @@ class _Drawing:
         self.shape = tuple(1 << size for size in sizes)
         self.width = self.rng.choice(WIDTHS)
         values = {param.name: self._value(param) for param in self.operator.params}
-        given = {name: value for name, value in values.items() if value is not REQUIRED}
-        program = self.builder.program(self.builder.call(self.operator.name, **given))
+        arguments = {name: value for name, value in values.items() if value is not REQUIRED}
+        program = self.builder.program(self.builder.call(self.operator.name, **arguments))
         num_inputs = len(program.inputs)
         return choose_inits(program, [""] * num_inputs, [None] * num_inputs)
 

@@ -93,14 +93,14 @@ def split(program: Program) -> Variant:
 def row(variant: Variant) -> SplitRow:
     """What became of a program."""
     parts = sorted((variant.tuned[i] for i in variant.chosen), key=lambda t: min(t.fragment.calls))
-    held = frozenset().union(*(part.fragment.calls for part in parts))
+    covered = frozenset().union(*(part.fragment.calls for part in parts))
     computing = [i for i, call in enumerate(variant.program.calls) if call.op not in RELABELLING]
     return SplitRow(
         calls=len(variant.original.calls),
         views=len(variant.program.calls) - len(computing),
         families=tuple(part.family for part in parts),
         kernels=sum(len(part.best.plan) for part in parts if part.best is not None),
-        left=tuple(variant.program.calls[i].op for i in computing if i not in held),
+        left=tuple(variant.program.calls[i].op for i in computing if i not in covered),
     )
 
 

@@ -123,9 +123,9 @@ def cases_of(
 ) -> Iterator[Record]:
     """A record for every sample that was asked for, but for those that could not be judged."""
     for problem in problems:
-        given = list(answers[problem.name])
-        given += [{"malformed": UNANSWERED, "message": ""}] * (asking.samples - len(given))
-        for sample, answer in enumerate(given):
+        answered = list(answers[problem.name])
+        answered += [{"malformed": UNANSWERED, "message": ""}] * (asking.samples - len(answered))
+        for sample, answer in enumerate(answered):
             line = _line(asking, problem, sample)
             if "malformed" in answer:
                 facts = failure(answer["malformed"], answer["message"])

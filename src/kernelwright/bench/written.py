@@ -107,19 +107,19 @@ def row(op: str) -> WrittenRow:
 def with_neighbours(program: Program, *, before: bool) -> Program:
     """The program with a pointwise call on each of its floating-point inputs, or on each result."""
     b = Builder()
-    given = {value.name: b.input(value.type, value.init) for value in program.inputs}
+    refs = {value.name: b.input(value.type, value.init) for value in program.inputs}
     if before:
         for value in program.inputs:
             if is_float(value.type.dtype):
-                [given[value.name]] = b.call("mul", input=given[value.name], other=0.5)
+                [refs[value.name]] = b.call("mul", input=refs[value.name], other=0.5)
 
     def new(ref: Ref) -> Ref:
-        return given[ref.name]
+        return refs[ref.name]
 
     for call in program.calls:
         args = map_refs(call.args, new)
-        given |= dict(zip(call.outputs, b.append(call.op, args, call.types), strict=True))
-    outputs = [given[name] for name in program.outputs]
+        refs |= dict(zip(call.outputs, b.append(call.op, args, call.types), strict=True))
+    outputs = [refs[name] for name in program.outputs]
     return b.program(outputs if before else [_followed(b, ref) for ref in outputs])
 
 
@@ -162,8 +162,8 @@ def schedules() -> Iterator[Schedules]:
     for op, shapes, attributes in _TYPICAL:
         b = Builder()
         tensors = [p.name for p in operators()[op].params if p.kind is ParameterKind.TENSOR]
-        given = {n: b.input(TensorType(s)) for n, s in zip(tensors, shapes, strict=True)}
-        program = b.program(b.call(op, **given, **attributes))
+        refs = {n: b.input(TensorType(s)) for n, s in zip(tensors, shapes, strict=True)}
+        program = b.program(b.call(op, **refs, **attributes))
         listed = ways(program)
         candidates = list(written(listed))
         plans = [candidate.plan[0] for candidate in candidates]

@@ -122,10 +122,10 @@ def deployed(
     parameters = list(inspect.signature(delivery.kind.forward).parameters)[1:]
     named = [name for name in parameters[: len(args)] if name not in kwargs]
     names = [*named, *(f"argument_{i}" for i in range(len(named), len(args)))]
-    given = [*names, *(["*", *kwargs] if kwargs else [])]
+    signature = [*names, *(["*", *kwargs] if kwargs else [])]
     keywords = ", ".join(f"{name!r}: {name}" for name in kwargs)
     positional = f"({', '.join(names)}{',' * bool(names)})"
-    text = f"def forward(self, {', '.join(given)}):\n"
+    text = f"def forward(self, {', '.join(signature)}):\n"
     text += f"    return self.compute({positional}, {{{keywords}}})\n"
     namespace: dict[str, Any] = {}
     exec(text, namespace)

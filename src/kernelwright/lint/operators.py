@@ -163,8 +163,8 @@ def _passed_on(program: Program, call: Call, uses: Uses) -> str | None:
     first = next(call.refs(), None)
     if first is None or call.op == "to_dtype" or uses.init(call.outputs[0]) is not None:
         return None
-    given, result_type = program.type_of(first), call.types[0]
-    alike = (given.shape, given.dtype) == (result_type.shape, result_type.dtype)
+    first_type, result_type = program.type_of(first), call.types[0]
+    alike = (first_type.shape, first_type.dtype) == (result_type.shape, result_type.dtype)
     return first if alike and result_type.dtype.startswith(("float", "bfloat")) else None
 
 

@@ -221,13 +221,13 @@ def _copy_of(i: int) -> Callable[[list[Any]], CheapAnswer]:
 def _line(x: torch.Tensor, output: torch.Tensor) -> tuple[float, float] | None:
     """Least squares over a sample of the elements."""
     where = _where(output)
-    given, wanted = wide(x.expand(output.shape)[where]).double(), wide(output[where]).double()
-    ok = given.isfinite() & wanted.isfinite()
-    given, wanted = given[ok], wanted[ok]
-    if given.numel() < _MIN_FIT_ELEMENTS:
+    inputs, wanted = wide(x.expand(output.shape)[where]).double(), wide(output[where]).double()
+    ok = inputs.isfinite() & wanted.isfinite()
+    inputs, wanted = inputs[ok], wanted[ok]
+    if inputs.numel() < _MIN_FIT_ELEMENTS:
         return None
-    mean_given, mean_wanted = given.mean(), wanted.mean()
-    centred = given - mean_given
+    mean_given, mean_wanted = inputs.mean(), wanted.mean()
+    centred = inputs - mean_given
     spread = float(centred.square().sum())
     if not spread > 0:
         return None

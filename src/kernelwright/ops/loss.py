@@ -46,10 +46,10 @@ _PAIR = (tensor("x1"), tensor("x2"))
 
 def _promoted(b: Bound, *names: str) -> TensorType:
     """Arguments that broadcast and promote."""
-    given = [b[name] for name in names if b[name] is not None]
-    shape, dtype = broadcast(*(t.shape for t in given)), promote(*given)
+    operands = [b[name] for name in names if b[name] is not None]
+    shape, dtype = broadcast(*(t.shape for t in operands)), promote(*operands)
     require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
-    return TensorType(shape, dtype, pointwise_layout(shape, given))
+    return TensorType(shape, dtype, pointwise_layout(shape, operands))
 
 
 def _pairwise(b: Bound) -> TensorType:

@@ -32,10 +32,10 @@ _MEAN_FLOPS, _VARIANCE_FLOPS, _SCALE_FLOPS = 1, 3, 1
 def _affine(b: Bound, shape: tuple[int, ...]) -> None:
     """Weight and bias, where given, have this shape and the input's dtype."""
     for name in ("weight", "bias"):
-        given = b.get(name)
-        if given is not None:
-            require(given.shape == shape, f"{name} of shape {given.shape}, not {shape}")
-            common(b["input"], given)
+        weights = b.get(name)
+        if weights is not None:
+            require(weights.shape == shape, f"{name} of shape {weights.shape}, not {shape}")
+            common(b["input"], weights)
 
 
 def _channels(x: TensorType, lowest_rank: int) -> int:

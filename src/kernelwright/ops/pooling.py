@@ -160,13 +160,13 @@ def _interpolate_types(b: Bound) -> tuple[TensorType, ...]:
         not b["antialias"] or mode in ("bilinear", "bicubic"), f"mode {mode!r} has no antialias"
     )
     spatial = x.rank - 2
-    given = size if scale is None else scale
-    given = given if isinstance(given, tuple) else (given,) * spatial
-    require(len(given) == spatial, f"{given} where {spatial} numbers are needed")
+    target = size if scale is None else scale
+    target = target if isinstance(target, tuple) else (target,) * spatial
+    require(len(target) == spatial, f"{target} where {spatial} numbers are needed")
     out_sizes = (
-        given
+        target
         if scale is None
-        else tuple(_scaled(n, factor) for n, factor in zip(x.shape[2:], given, strict=True))
+        else tuple(_scaled(n, factor) for n, factor in zip(x.shape[2:], target, strict=True))
     )
     require(all(size >= 1 for size in out_sizes), f"output size {out_sizes} may not be below 1")
     return (laid_out(x, (*x.shape[:2], *out_sizes)),)

@@ -80,8 +80,8 @@ def _slice_scatter_types(b: Bound) -> tuple[TensorType, ...]:
     at = dim_index(b["dim"], x.rank)
     size = x.shape[at]
     start, end = (
-        absent if given is None else min(max(given + size if given < 0 else given, 0), size)
-        for given, absent in ((b["start"], 0), (b["end"], size))
+        absent if bound is None else min(max(bound + size if bound < 0 else bound, 0), size)
+        for bound, absent in ((b["start"], 0), (b["end"], size))
     )
     kept = max((end - start + step - 1) // step, 0)
     return _with_part(x, src, replaced_size(x.shape, at, kept))

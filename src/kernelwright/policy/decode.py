@@ -194,10 +194,10 @@ class Decoder:
         if self._on_gpu:
             rows = next((n for n in ROW_SIZES if n >= rows), rows)
         rows = min(rows, most)
-        held = self._rows.written.shape[1] - 1
-        if rows <= self._cache.rows and length <= held:
+        capacity = self._rows.written.shape[1] - 1
+        if rows <= self._cache.rows and length <= capacity:
             return
-        length = max(length, held)
+        length = max(length, capacity)
         rows = min(max(rows, self._cache.rows), self._affordable(length))
         self._steps.forget()
         self._cache = SlotCache(self._config, rows=rows, length=0)
@@ -223,9 +223,9 @@ class Decoder:
         )
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = 2 * config.num_hidden_layers * heads * width * self._model.dtype.itemsize * length
-        held = self._cache.rows * self._cache.length * size // length
+        num_cached = self._cache.rows * self._cache.length * size // length
         free, _ = torch.cuda.mem_get_info(self._device)
-        return max(1, int(MEMORY_SHARE * (free + held) / size))
+        return max(1, int(MEMORY_SHARE * (free + num_cached) / size))
 
     def _begin(self, begun: dict[int, Waiting]) -> None:
         """Put rows into slots and read their prompts, but for the last token: the first step

@@ -181,8 +181,8 @@ class _Ranks:
         name = value.func.id if is_call else ""  # type: ignore[attr-defined]
         if name not in self._functions or depth == MOST_CALLS:
             return [self._rank(value, ranks)]
-        given = [self._rank(arg, ranks) for arg in value.args]  # type: ignore[attr-defined]
-        return self.call(name, given, depth + 1)
+        ranks_of_args = [self._rank(arg, ranks) for arg in value.args]  # type: ignore[attr-defined]
+        return self.call(name, ranks_of_args, depth + 1)
 
     def _rank(self, value: ast.expr, ranks: dict[str, int]) -> int | None:
         return ranks.get(value.id) if isinstance(value, ast.Name) else _rank_made(value, ranks)

@@ -91,12 +91,12 @@ class LocalModel:
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling
     ) -> list[list[Answer]]:
         """As `Policy.write`."""
-        told = [conversation(request) for request in requests]
+        conversations = [conversation(request) for request in requests]
         programs = [request.program for request in requests]
-        texts = self._texts(told, samples, sampling, programs)
+        texts = self._texts(conversations, samples, sampling, programs)
         return [
             [self._read(text, messages, is_out_of_time) for text, is_out_of_time in answers]
-            for messages, answers in zip(told, texts, strict=True)
+            for messages, answers in zip(conversations, texts, strict=True)
         ]
 
     def _read(self, text: str, messages: Sequence[Message], is_out_of_time: bool) -> Answer:
@@ -165,8 +165,8 @@ def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message
     except jinja2.TemplateError:
         if turns[0]["role"] != "system":
             raise
-        told, first, *rest = turns
-        first["content"] = f"{told['content']}\n{first['content']}"
+        system, first, *rest = turns
+        first["content"] = f"{system['content']}\n{first['content']}"
         return _rendered(tokenizer, [first, *rest])
 
 
@@ -183,6 +183,6 @@ def _device() -> str:
 
 def stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
     """Tokens that end an answer: the model's own word, the tokenizer's, the chat template's."""
-    told = model.generation_config.eos_token_id if model.generation_config else None
-    tokens = set(told) if isinstance(told, list) else {told}
+    configured = model.generation_config.eos_token_id if model.generation_config else None
+    tokens = set(configured) if isinstance(configured, list) else {configured}
     return {token for token in (*tokens, *end_tokens(tokenizer)) if token is not None}

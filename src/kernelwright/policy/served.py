@@ -45,8 +45,8 @@ class ServedModel:
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling
     ) -> list[list[Answer]]:
         """As `Policy.write`."""
-        told = [conversation(request) for request in requests]
-        texts, failure = self._ask(told, num_samples(samples, sampling), sampling)
+        conversations = [conversation(request) for request in requests]
+        texts, failure = self._ask(conversations, num_samples(samples, sampling), sampling)
         answers = [
             [read_answer(text, origin=self.name) for text in completions] for completions in texts
         ]

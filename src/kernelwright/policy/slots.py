@@ -64,8 +64,8 @@ class SlotCache(Cache):
             if layer.is_initialized:
                 old = layer.keys, layer.values
                 layer.lazy_initialization(*old)
-                for kept, held in zip((layer.keys, layer.values), old, strict=True):
-                    kept[:, :, :before] = held
+                for kept, values in zip((layer.keys, layer.values), old, strict=True):
+                    kept[:, :, :before] = values
 
     def aim_prompts(self, rows: torch.Tensor) -> None:
         """Prompts go into the rows, from the first slot on."""

@@ -120,10 +120,10 @@ def spelled_args(call: Call) -> tuple[list[tuple[str, Any]], list[tuple[str, Any
     """(by position, by keyword): leading tensors go by position, as PyTorch's callables differ
     in what they call them; of externs, all that may."""
     order = _order(call.op)
-    given = dict(call.args)
-    lead = [name for name, _ in takewhile(lambda item: item[1] and item[0] in given, order)]
-    rest = [name for name, _ in order[len(lead) :] if name in given]
-    return [(name, given[name]) for name in lead], [(name, given[name]) for name in rest]
+    by_name = dict(call.args)
+    lead = [name for name, _ in takewhile(lambda item: item[1] and item[0] in by_name, order)]
+    rest = [name for name, _ in order[len(lead) :] if name in by_name]
+    return [(name, by_name[name]) for name in lead], [(name, by_name[name]) for name in rest]
 
 
 @cache

@@ -53,16 +53,16 @@ def bind(op: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str,
     declared = schema_args(op)
     if len(args) > len(declared):
         raise ValueError(f"torch.ops.{op} takes {len(declared)} arguments, not {len(args)}")
-    given = {arg.name: value for arg, value in zip(declared, args, strict=False)} | dict(kwargs)
-    if unknown := given.keys() - {arg.name for arg in declared}:
+    bound = {arg.name: value for arg, value in zip(declared, args, strict=False)} | dict(kwargs)
+    if unknown := bound.keys() - {arg.name for arg in declared}:
         raise ValueError(f"torch.ops.{op} has no argument {sorted(unknown)[0]!r}")
     values = {}
     for arg in declared:
-        if arg.name not in given and not arg.has_default_value():
+        if arg.name not in bound and not arg.has_default_value():
             raise ValueError(f"torch.ops.{op} needs {arg.name!r}")
-        if arg.name in PLACEMENT or arg.name not in given:
+        if arg.name in PLACEMENT or arg.name not in bound:
             continue
-        value = plain(given[arg.name])
+        value = plain(bound[arg.name])
         if not (arg.has_default_value() and _same(value, plain(arg.default_value))):
             values[arg.name] = value
     return values

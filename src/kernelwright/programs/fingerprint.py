@@ -124,7 +124,7 @@ def _described(program: Program, call: Call, sizes: bool) -> tuple[Colour, list[
     op, slots = call.op, _slots(call)
     if not sizes and op in _MATRIX_PRODUCTS:
         op, slots = "matmul", {_MATRIX_PRODUCTS[op]: "other"}
-    given: list[str] = []
+    lines: list[str] = []
     reads: list[tuple[bytes, str]] = []
     for name, value in _arguments(call):
         slot = slots.get(name, name)
@@ -138,8 +138,8 @@ def _described(program: Program, call: Call, sizes: bool) -> tuple[Colour, list[
                 text = _dimensions(program, call, value)
             else:
                 text = repr(value) if sizes else _kept(value)
-            given.append(f"{slot}={text}")
-    return _hash([op.encode(), *(text.encode() for text in sorted(given))]), reads
+            lines.append(f"{slot}={text}")
+    return _hash([op.encode(), *(text.encode() for text in sorted(lines))]), reads
 
 
 def _slots(call: Call) -> dict[str, str]:
@@ -154,8 +154,8 @@ def _arguments(call: Call) -> Iterator[tuple[str, Any]]:
     if call.is_extern:
         yield from call.args
     else:
-        given = dict(call.args)
-        yield from ((p.name, given.get(p.name, p.default)) for p in call.operator.params)
+        by_name = dict(call.args)
+        yield from ((p.name, by_name.get(p.name, p.default)) for p in call.operator.params)
 
 
 def _dimensions(program: Program, call: Call, value: Any) -> str:

@@ -193,14 +193,14 @@ def _wide_random(call: Call, env: Mapping[str, torch.Tensor]) -> tuple[torch.Ten
     results = evaluate_call(call, {**env, **narrow})
     if not is_dropout:
         return tuple(map(_widened, results))
-    given = (
+    arguments = (
         dict(call.args)
         if call.is_extern
         else {p.name: call.arg(p.name) for p in call.operator.params}
     )
-    trains = given.get("training", given.get("train", True))
+    trains = arguments.get("training", arguments.get("train", True))
     values = env[next(call.refs())]
-    p = float(given["p"])
+    p = float(arguments["p"])
     if trains is not False and p > 0:  # None means training too
         values = torch.where(results[0] != 0, values / (1 - p) if p < 1 else 0.0, 0.0)
     return (values, *results[1:])

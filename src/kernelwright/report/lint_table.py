@@ -174,8 +174,8 @@ def _ours(task: LintedTask) -> str:
     firm: dict[str, str] = {}
     weak: dict[str, str] = {}
     for finding in task.line["findings"]:
-        held = [t for t in TOLERANCES if t in finding["tolerances"]]
-        text = finding["id"] + (f" ({held[0]})" if held else "")
+        tolerances = [t for t in TOLERANCES if t in finding["tolerances"]]
+        text = finding["id"] + (f" ({tolerances[0]})" if tolerances else "")
         (weak if finding["severity"] == "weak" else firm).setdefault(finding["id"], text)
     marks = [*firm.values(), *(f"*{text}*" for text in weak.values())]
     scaled = " [scaled]" if task.line["scaled"] and marks else ""

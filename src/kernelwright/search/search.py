@@ -265,8 +265,8 @@ class Search:
         while not work.until.is_over:
             chosen = self._chosen(program, tuned)
             tried = [tuned[i].fragment.calls for i in range(len(tuned)) if i in work.by_writers]
-            held = [tuned[i].fragment.calls for i in chosen]
-            rest = gaps(program, self._judge, tried, held, has_models=by_models)
+            taken = [tuned[i].fragment.calls for i in chosen]
+            rest = gaps(program, self._judge, tried, taken, has_models=by_models)
             if not rest:
                 return
             work.untried |= set(rest)

@@ -80,8 +80,8 @@ def _terms(program: Program, call: Call, parameter: str) -> int:
     scaled = right if _is_input(program, call, right) else left
     if parameter != scaled:
         return 0
-    given = dict(call.args)
-    return max(program.type_of(given[left].name).shape[-1], 1)
+    arguments = dict(call.args)
+    return max(program.type_of(arguments[left].name).shape[-1], 1)
 
 
 def _is_input(program: Program, call: Call, parameter: str) -> bool:

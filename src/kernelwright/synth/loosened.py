@@ -110,9 +110,9 @@ def _renumbered(call: Call, rng: random.Random) -> Call:
 
 
 def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[str, Any]]:
-    given = dict(call.args)
+    arguments = dict(call.args)
     for param in call.operator.params:
-        value = given.get(param.name, param.default)
+        value = arguments.get(param.name, param.default)
         if type(value) is float and param.name not in FIXED:
             is_epsilon = param.name == "eps"
             value = _epsilon(rng) if is_epsilon else _written(value * factor, rng)
@@ -121,8 +121,8 @@ def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[st
         if call.op == "reshape" and param.name == "shape" and rng.random() < LEFT_OPEN:
             left_open = rng.randrange(len(value)) if value else None
             value = tuple(-1 if i == left_open else size for i, size in enumerate(value))
-        if param.name in given or value != param.default:
-            yield param.name, given[param.name] if value == param.default else value
+        if param.name in arguments or value != param.default:
+            yield param.name, arguments[param.name] if value == param.default else value
 
 
 def _divisors(number: int) -> list[int]:

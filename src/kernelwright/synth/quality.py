@@ -176,8 +176,8 @@ def _by_operands(call: Call, known: Mapping[str, Spread]) -> Refusal | None:
     """Operands that do not matter beside another."""
     if call.op not in TRUTHS and call.op not in EXTREMES:
         return None
-    given = dict(call.args).values()
-    read = [known[v.name] if isinstance(v, Ref) else point(float(v)) for v in given]
+    operands = dict(call.args).values()
+    read = [known[v.name] if isinstance(v, Ref) else point(float(v)) for v in operands]
     are_truths = call.op in TRUTHS
     shares = [v.share_of_zeros for v in read] if are_truths else [share_below(*read)]
     if any(_is_decided(share, call.types[0].numel) for share in shares):
@@ -305,11 +305,11 @@ def refusal_by_lint(program: Program) -> Refusal | None:
 
 def _by_findings(findings: Iterable[Finding]) -> Refusal | None:
     """Degenerate and unsound findings first, then idle parts."""
-    held = [finding for finding in findings if finding.holds_under(TOLERANCE)]
-    for flaw in held:
+    relevant = [finding for finding in findings if finding.holds_under(TOLERANCE)]
+    for flaw in relevant:
         if flaw.severity is not Severity.WEAK:
             return Refusal(Reason.DEGENERATE, flaw.message, flaw.id)
-    for flaw in held:
+    for flaw in relevant:
         if flaw.id in IDLE_FINDINGS:
             return Refusal(Reason.IDLE, flaw.message, flaw.id)
     return None

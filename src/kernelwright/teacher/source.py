@@ -121,15 +121,17 @@ def kernel_text(kernel: Kernel) -> str:
 
 def launch_lines(kernel: Kernel) -> list[str]:
     """The call that launches a kernel, inside the wrapper."""
-    given = dict(kernel.constants)
-    given |= {k: str(v) for k, v in kernel.plan.tiles.items() if k in ("num_warps", "num_stages")}
+    keywords = dict(kernel.constants)
+    keywords |= {
+        k: str(v) for k, v in kernel.plan.tiles.items() if k in ("num_warps", "num_stages")
+    }
     if kernel.is_cooperative:
-        given["launch_cooperative_grid"] = "True"
+        keywords["launch_cooperative_grid"] = "True"
     lines = _grouped(
         f"{kernel.plan.kernel}[{kernel.grid}](",
         kernel.pointers,
         kernel.sizes,
-        [f"{name}={text}" for name, text in given.items()],
+        [f"{name}={text}" for name, text in keywords.items()],
         ")",
     )
     return [f"    {line}" for line in lines]

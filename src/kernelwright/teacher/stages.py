@@ -68,7 +68,7 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
                 type=value.type,
                 dims=tuple(map(graph.axes.resolve, value.dims)),
                 sizes=tuple(map(sizes.closed, texts)),
-                reads=tuple(given for given in program.inputs if given.name in read),
+                reads=tuple(value_read for value_read in program.inputs if value_read.name in read),
                 is_pulled=True,
             )
         )
@@ -170,11 +170,11 @@ def _stage(
     covering = [*(node.axes for node in nodes.values()), *(frozenset(t.order) for t in mine)]
     if frozenset().union(*covering) not in covering:
         raise NotWritable("parts that share no domain")
-    given = [t for t in (*inputs, *read.values()) if t.node in nodes]
-    if not given:
+    read_here = [t for t in (*inputs, *read.values()) if t.node in nodes]
+    if not read_here:
         raise NotWritable("nothing is read")
     reduced = cut.reduced[at] if cut.reduced else frozenset()
-    stage = KernelStage(nodes, tuple(given), tuple(mine), reduced, graph)
+    stage = KernelStage(nodes, tuple(read_here), tuple(mine), reduced, graph)
     _check_positions(stage)
     return stage
 

@@ -186,8 +186,8 @@ class _Parts:
             if candidate is None:
                 return None
             inputs = tuple(value.name for value in own.inputs)
-            told = _with_types(own, candidate)
-            replacements.append(Replacement(part, inputs, own.outputs, told))
+            candidate_with_types = _with_types(own, candidate)
+            replacements.append(Replacement(part, inputs, own.outputs, candidate_with_types))
         if _is_all(self.program, parts):
             return replacements[0].alone(self.program)
         return compose(self.program, replacements, deletes=False)
@@ -213,10 +213,10 @@ def _own(program: Program, part: frozenset[int]) -> Program:
 def _with_types(own: Program, candidate: Candidate) -> Candidate:
     """With a comment above the first kernel: shapes and types of what the part is given and makes.
     Its arguments follow from them, and a model would have to look for them all over the program."""
-    given = ", ".join(f"{value.name} {_said(value.type)}" for value in own.inputs)
+    types = ", ".join(f"{value.name} {_said(value.type)}" for value in own.inputs)
     results = ", ".join(f"{name} {_said(own.type_of(name))}" for name in own.outputs)
     helpers, kernel, rest = candidate.source.partition(f"# Plan of {candidate.plan[0].kernel}\n")
-    return replace(candidate, source=f"{helpers}# {given} -> {results}\n{kernel}{rest}")
+    return replace(candidate, source=f"{helpers}# {types} -> {results}\n{kernel}{rest}")
 
 
 def _said(made: TensorType) -> str:

@@ -36,7 +36,7 @@ class WrapperPart:
 
 def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
     """The candidate of all stages; sizes are set anew for each."""
-    given = [value.name for value in program.inputs]
+    parameters = [value.name for value in program.inputs]
     read = set[str]().union(*(_read(part.stage) for part in parts))
     lines = [
         f"    {normalise(value.name, value.type)}" for value in program.inputs if value.name in read
@@ -44,7 +44,7 @@ def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
     for part in parts:
         lines += size_lines(program, part.sizes)
         buffers = [*(_buffer(part.stage, tensor) for tensor in part.stage.outputs), *part.buffers]
-        lines += [allocate(buffer, given[0]) for buffer in buffers]
+        lines += [allocate(buffer, parameters[0]) for buffer in buffers]
         if not is_huge(part.stage):
             lines.append(_guard(part.stage, buffers))
         for kernel in part.kernels:
@@ -52,7 +52,7 @@ def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
     lines.append(f"    return [{', '.join(program.outputs)}]")
     kernels = [kernel for part in parts for kernel in part.kernels]
     extra = next((part.extra for part in parts if part.extra), "")
-    return candidate(given, lines, kernels, extra)
+    return candidate(parameters, lines, kernels, extra)
 
 
 def _buffer(stage: KernelStage, tensor: Tensor) -> Buffer:
@@ -74,8 +74,8 @@ def _guard(stage: KernelStage, made: Sequence[Buffer]) -> str:
     pulled values. The kernel counts the elements of pulled values too, which may be more than those
     of their sources."""
     program, read = stage.graph.program, _read(stage)
-    given = [value.name for value in program.inputs]
-    passed = [t.name for t in stage.inputs if t.name in read and t.name not in given]
-    names = [*(name for name in given if name in read), *passed, *(one.name for one in made)]
+    parameters = [value.name for value in program.inputs]
+    passed = [t.name for t in stage.inputs if t.name in read and t.name not in parameters]
+    names = [*(name for name in parameters if name in read), *passed, *(one.name for one in made)]
     pulled = [t for t in stage.inputs if t.is_pulled and may_grow(program, t.name)]
     return guard(names, [size_text(stage, t.order) for t in pulled])

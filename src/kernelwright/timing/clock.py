@@ -19,13 +19,13 @@ def gpu_lock(index: int = 0, *, shared: bool = False, for_long: bool = False) ->
     when its holder dies. Not reentrant.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with ExitStack() as held:
+    with ExitStack() as locks:
         with stage("wait for the GPU", is_waiting=True):
             gpu = _name_for_all(index)
             if for_long or not shared:
-                held.enter_context(_file_lock(f"gpu{gpu}-long", kind))
-            leave_queue = held.enter_context(_file_lock(f"gpu{gpu}-queue", fcntl.LOCK_EX))
-            held.enter_context(_file_lock(f"gpu{gpu}", kind))
+                locks.enter_context(_file_lock(f"gpu{gpu}-long", kind))
+            leave_queue = locks.enter_context(_file_lock(f"gpu{gpu}-queue", fcntl.LOCK_EX))
+            locks.enter_context(_file_lock(f"gpu{gpu}", kind))
             leave_queue()
         yield
 

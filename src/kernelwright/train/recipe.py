@@ -195,8 +195,8 @@ class SupervisedRecipe:
                 "data.plans_alone beside data.plans = false: nothing is left to learn",
                 remedy="leave one of them out",
             )
-        given = [value for value in asdict(self.budget).values() if value is not None]
-        if len(given) != 1 or given[0] <= 0:
+        limits = [value for value in asdict(self.budget).values() if value is not None]
+        if len(limits) != 1 or limits[0] <= 0:
             remedy = "give one of steps, tokens, epochs, minutes, above 0"
             raise UsageError(f"[budget] {asdict(self.budget)}", remedy=remedy)
         positive = {

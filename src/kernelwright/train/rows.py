@@ -46,8 +46,11 @@ def select(pairs: "Dataset", data: Data, seed: int) -> PairSelection:
     factor = _factors("levels", level, data.levels) * _factors("sources", source, data.sources)
     copies = np.floor(factor + draws.random(len(pairs))).astype(int)
     chosen = np.repeat(np.arange(len(pairs)), np.where(fits & (split == TRAIN), copies, 0))
-    held = np.flatnonzero(fits & (split == VALIDATION))
-    by_level = {int(number): held[level[held] == number] for number in np.unique(level[held])}
+    validation_rows = np.flatnonzero(fits & (split == VALIDATION))
+    by_level = {
+        int(number): validation_rows[level[validation_rows] == number]
+        for number in np.unique(level[validation_rows])
+    }
     return PairSelection(
         train=draws.permutation(chosen),
         validation={

@@ -136,8 +136,8 @@ def check_inputs(ran: Ran, answer: ReferenceAnswer, precision: str) -> None:
             raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, message)
     shared = sorted(set(ran.aliases) - answer.aliases)
     if shared:
-        output, given = shared[0]
-        message = f"output {output} shares memory with input {given}"
+        output, source = shared[0]
+        message = f"output {output} shares memory with input {source}"
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
 
 
@@ -146,8 +146,8 @@ def check_ownership(ran: Ran, answer: ReferenceAnswer) -> None:
     if pairs := sorted(set(ran.shared) - answer.shared):
         message = f"outputs {pairs[0][0]} and {pairs[0][1]} share memory"
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
-    if held := sorted(set(ran.held) - answer.held):
-        message = f"output {held[0]} shares memory with a parameter or buffer"
+    if shared := sorted(set(ran.held) - answer.held):
+        message = f"output {shared[0]} shares memory with a parameter or buffer"
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
     others = answer.held | {output for output, _ in answer.aliases}  # not theirs to keep
     if overwritten := sorted(set(ran.overwritten) - others):

@@ -78,18 +78,18 @@ def reserved(folder: Path, num_slots: int) -> Iterator[None]:
     turn; either kind takes of the other's what it is short of, if nobody waits there.
     """
     small, large = range(NUM_SMALL), range(NUM_SMALL, NUM_SLOTS)
-    with ExitStack() as held:
+    with ExitStack() as locks:
         with stage("wait for room", is_waiting=True), ExitStack() as gates:
             if num_slots <= NUM_SMALL:
                 gates.enter_context(_gate(folder, "small"))
-                _gather(folder, num_slots, small, ("large", large), held)
+                _gather(folder, num_slots, small, ("large", large), locks)
             elif num_slots <= len(large):
                 gates.enter_context(_gate(folder, "large"))
-                _gather(folder, num_slots, large, ("small", small), held)
+                _gather(folder, num_slots, large, ("small", small), locks)
             else:
                 gates.enter_context(_gate(folder, "large"))
                 gates.enter_context(_gate(folder, "small"))
-                _gather(folder, num_slots, range(NUM_SLOTS), ("large", ()), held)
+                _gather(folder, num_slots, range(NUM_SLOTS), ("large", ()), locks)
         yield
 
 

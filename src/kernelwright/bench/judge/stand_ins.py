@@ -282,5 +282,5 @@ def main(out: Path, levels: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    path, *given = sys.argv[1:]
-    main(Path(path), [int(level) for level in given] or list(LEVELS))
+    path, *levels = sys.argv[1:]
+    main(Path(path), [int(level) for level in levels] or list(LEVELS))

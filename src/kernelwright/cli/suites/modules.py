@@ -87,8 +87,10 @@ def _with_ratios(line: Record) -> Record:
     if line["record"] != "benchmark_case":
         return line
     ratios = {name: over(line, name) for name in RIVALS}
-    told = {name: [ratio.value, *(ratio.interval or ())] for name, ratio in ratios.items() if ratio}
-    return {"over": told, **line}
+    intervals = {
+        name: [ratio.value, *(ratio.interval or ())] for name, ratio in ratios.items() if ratio
+    }
+    return {"over": intervals, **line}
 
 
 def _table(cases: Sequence[Record]) -> Table:

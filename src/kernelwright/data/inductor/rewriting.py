@@ -65,12 +65,12 @@ class _Writing:
             return []
         plan = next(plan for plan in self.plans if plan.kernel == rewritten.function.name)
         names = [a.arg for a in kernel.function.args.args if a.annotation is None]
-        given = dict(zip(names, map(ast.unparse, launch.arguments), strict=True))
+        texts = dict(zip(names, map(ast.unparse, launch.arguments), strict=True))
         numels = [
             name for name in names if name.endswith("numel") and name not in rewritten.constants
         ]
-        lines = [f"{name} = {given[name]}" for name in numels if given[name] != name]
-        values = [name if name in numels else given[name] for name in rewritten.parameters]
+        lines = [f"{name} = {texts[name]}" for name in numels if texts[name] != name]
+        values = [name if name in numels else texts[name] for name in rewritten.parameters]
         values += [f"{name}={value}" for name, value in plan.tiles.items()]
         sizes = {n: str(rewritten.constants.get(n, n)) for n in names if n.endswith("numel")}
         grid = _grid(kernel.grid, sizes, plan.tiles)
@@ -130,9 +130,9 @@ def _parameter_names(launch: Launch, kernel: InductorKernel) -> dict[str, str]:
     """Pointers called as what they point to, sizes as in the wrapper, where that is one name."""
     names = [a.arg for a in kernel.function.args.args if a.annotation is None]
     wanted = {
-        name: f"{given.id}_ptr" if "_ptr" in name else given.id
-        for name, given in zip(names, launch.arguments, strict=True)
-        if isinstance(given, ast.Name) and ("_ptr" in name or name.startswith("ks"))
+        name: f"{argument.id}_ptr" if "_ptr" in name else argument.id
+        for name, argument in zip(names, launch.arguments, strict=True)
+        if isinstance(argument, ast.Name) and ("_ptr" in name or name.startswith("ks"))
     }
     return wanted if len(set(wanted.values())) == len(wanted) else {}
 

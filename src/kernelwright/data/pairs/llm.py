@@ -94,8 +94,8 @@ class LlmSource:
         sampling = Sampling(
             temperature=options.temperature, max_tokens=options.max_tokens, seed=seed
         )
-        told = [talk.messages for talk in talks]
-        replies = self._model.chat(told, samples=samples, sampling=sampling)
+        conversations = [talk.messages for talk in talks]
+        replies = self._model.chat(conversations, samples=samples, sampling=sampling)
         return [
             _Talk(talk.messages, text)
             for talk, texts in zip(talks, replies, strict=True)

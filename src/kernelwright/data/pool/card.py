@@ -74,8 +74,8 @@ def measured_ms(answer: PoolAnswer) -> float | None:
 
 def _share(answers: Sequence[PoolAnswer], why: Chosen, holds: Callable[[Verdict], bool]) -> Record:
     verdicts = [a.verdict for a in answers if a.chosen is why and a.verdict is not None]
-    held = sum(map(holds, verdicts))
-    return {"of": len(verdicts), "share": held / len(verdicts) if verdicts else None}
+    num_holding = sum(map(holds, verdicts))
+    return {"of": len(verdicts), "share": num_holding / len(verdicts) if verdicts else None}
 
 
 def _share_correct(answers: Sequence[PoolAnswer], why: Chosen) -> Record:

@@ -49,9 +49,9 @@ class Aligned:
 def _patterns(present: tuple[bool, ...], weights: tuple[int, int]) -> Menu:
     """Which operands have an axis, the others 1 in its place: all of `present`, or some of them."""
     either = product(*((True, False) if has else (False,) for has in present))
-    held = tuple(pattern for pattern in either if any(pattern))
-    shared = weights[0] * (len(held) - 1)
-    return Menu(held, tuple(weights[1] if p != present else shared for p in held))
+    nonempty = tuple(pattern for pattern in either if any(pattern))
+    shared = weights[0] * (len(nonempty) - 1)
+    return Menu(nonempty, tuple(weights[1] if p != present else shared for p in nonempty))
 
 
 class Into:

@@ -21,8 +21,8 @@ def _reduced(
     """With every set of the optional tensors, reduced in every way."""
     reductions = maker.space.domain(maker.operator, "reduction")
     for count in range(len(optional) + 1):
-        for given in combinations(optional, count):
-            slots, shapes = zip(*tensors, *given, strict=True)
+        for extras in combinations(optional, count):
+            slots, shapes = zip(*tensors, *extras, strict=True)
             yield from maker.grouped("reduction", reductions, slots, always(*shapes), menus)
 
 

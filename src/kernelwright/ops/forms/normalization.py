@@ -29,8 +29,8 @@ def _trailing(maker: Maker) -> Iterator[Form]:
             over = x[-count:]
             operands = always(x, over, over, normalized_shape=over)
             affine = [parameter(name, count, slot.kind.dtype) for name in names]
-            for given in range(len(affine) + 1):
-                yield from maker.form((slot, *affine[:given]), operands)
+            for num_affine in range(len(affine) + 1):
+                yield from maker.form((slot, *affine[:num_affine]), operands)
 
 
 def _channels(

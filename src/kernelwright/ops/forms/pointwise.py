@@ -77,9 +77,9 @@ def _pointwise(maker: Maker) -> Iterator[Form]:
     params = [p for p in maker.operator.params if p.kind is not ParamKind.ATTRIBUTE]
     kinds = (((True, False) if p.kind is ParamKind.TENSOR_OR_SCALAR else (True,)) for p in params)
     for are_tensors in product(*kinds):
-        given = list(zip(params, are_tensors, strict=True))
-        tensors = [p.name for p, is_tensor in given if is_tensor]
-        numbers = [p.name for p, is_tensor in given if not is_tensor]
+        flagged = list(zip(params, are_tensors, strict=True))
+        tensors = [p.name for p, is_tensor in flagged if is_tensor]
+        numbers = [p.name for p, is_tensor in flagged if not is_tensor]
         if tensors:
             yield from _broadcast(maker, tensors, numbers)
 

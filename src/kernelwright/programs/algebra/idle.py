@@ -66,8 +66,8 @@ def nested_clamp(site: Site) -> tuple[Ref, ...] | None:
     if (limits := _limits(first)) is None or limits[0] > limits[1] or outer[0] > outer[1]:
         return None
     low, high = (min(max(limit, outer[0]), outer[1]) for limit in limits)
-    given = {"min": None if low == -inf else low, "max": None if high == inf else high}
-    return (site.emit("clamp", input=first.arg("input"), **given),)
+    bounds = {"min": None if low == -inf else low, "max": None if high == inf else high}
+    return (site.emit("clamp", input=first.arg("input"), **bounds),)
 
 
 def settled_clamp(site: Site) -> tuple[Ref, ...] | None:
@@ -78,10 +78,10 @@ def settled_clamp(site: Site) -> tuple[Ref, ...] | None:
         return None  # NaN is no limit
     shaped = site.call.arg("input")
     while (before := site.maker(shaped)) is not None:
-        given = [value for name in before.refs() if site.is_alike(value := Ref(name), shaped)]
-        if not given:
+        bounding = [value for name in before.refs() if site.is_alike(value := Ref(name), shaped)]
+        if not bounding:
             break
-        shaped = given[0]
+        shaped = bounding[0]
     return (site.emit("full_like", input=shaped, fill_value=limits[1]),)
 
 

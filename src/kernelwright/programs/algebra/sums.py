@@ -84,7 +84,7 @@ def pool_of_linear(site: Site) -> tuple[Ref, ...] | None:
         return None
     if product.types[0].shape[-1] != site.shape(call.arg("input"))[-1]:
         return None
-    pooling = {name: given for name, given in call.args if name != "input"}
+    pooling = {name: value for name, value in call.args if name != "input"}
     columns = site.emit("permute", input=product.arg("weight"), dims=(1, 0))
     pooled = site.emit("avg_pool1d", input=columns, **pooling)
     weight, bias = site.emit("permute", input=pooled, dims=(1, 0)), product.arg("bias")

@@ -45,9 +45,9 @@ def _summed(site: Site, product: Call, total: ChainSum) -> Ref:
         x, weight = _by_range(site, x, weight, axis, ranges)
         for name, value in _NO_WINDOW.items():
             if name in settings:
-                given = list(settings[name])
-                given[axis - 2] = value
-                settings[name] = tuple(given)
+                widths = list(settings[name])
+                widths[axis - 2] = value
+                settings[name] = tuple(widths)
     if len(spatial) == len(shape) - 2 and product.arg("groups") == 1:
         result = _as_linear(site, x, weight, is_transposed=is_transposed)
     else:

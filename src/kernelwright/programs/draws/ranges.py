@@ -46,21 +46,21 @@ def call_spreads(program: Program) -> Iterator[tuple[Call, tuple[Spread, ...]]]:
             spreads: tuple[Spread, ...] = (ANYTHING,) * len(call.outputs)
         else:
             bound = program.bound(call)
-            given = _given(call, known)
-            _check_domains(program, call, bound, given)
-            spreads = result_spreads(call.operator, bound, given, call.types)
+            ranges = _given(call, known)
+            _check_domains(program, call, bound, ranges)
+            spreads = result_spreads(call.operator, bound, ranges, call.types)
         known.update(zip(call.outputs, spreads, strict=True))
         yield call, spreads
 
 
 def _given(call: Call, known: Mapping[str, Spread]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
+    spreads: dict[str, Any] = {}
     for name, value in call.args:
         if isinstance(value, Ref):
-            given[name] = known[value.name]
+            spreads[name] = known[value.name]
         elif isinstance(value, tuple) and (names := _names(value)):
-            given[name] = tuple(known[item] for item in names)
-    return given
+            spreads[name] = tuple(known[item] for item in names)
+    return spreads
 
 
 def _names(values: tuple[Any, ...]) -> list[str]:
@@ -117,16 +117,16 @@ def value_range(program: Program, call: Call) -> Range:
     if call.is_extern:
         return (-inf, inf)
     bound = program.bound(call)
-    given: dict[str, Any] = {}
+    spreads: dict[str, Any] = {}
     for name, value in bound.items():
         if isinstance(value, TensorType):
             is_positive = call.operator.domain(name, bound) is Domain.POSITIVE
-            given[name] = _POSITIVE if is_positive else ANYTHING
+            spreads[name] = _POSITIVE if is_positive else ANYTHING
         elif isinstance(value, tuple):
             types = [item for item in value if isinstance(item, TensorType)]
-            given |= {name: (ANYTHING,) * len(types)} if types else {}
+            spreads |= {name: (ANYTHING,) * len(types)} if types else {}
     try:
-        first = result_spreads(call.operator, bound, given, call.types)[0]
+        first = result_spreads(call.operator, bound, spreads, call.types)[0]
     except OutOfDomain:
         return (-inf, inf)
     return first.low, first.high

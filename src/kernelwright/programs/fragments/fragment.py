@@ -126,11 +126,11 @@ def part_of(program: Program, calls: Collection[int], graph: CallGraph | None = 
 def _inputs(
     program: Program, names: tuple[str, ...], inside: list[Call], outputs: tuple[str, ...]
 ) -> tuple[Input, ...]:
-    given = {value.name: value for value in program.inputs}
+    known = {value.name: value for value in program.inputs}
     bare = tuple(Input(name, program.type_of(name)) for name in names)
     uses = Uses(Program(bare, tuple(inside), outputs))
     return tuple(
-        given.get(value.name)
+        known.get(value.name)
         or Input(value.name, value.type, uses.init(value.name) or default_init(value.type))
         for value in bare
     )

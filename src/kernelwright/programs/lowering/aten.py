@@ -128,9 +128,9 @@ class Translator:
     def _arguments(self, node: Node) -> dict[str, Any]:
         """What the node gives, by the names of the schema."""
         schema = extern.schema_args(str(node.target))
-        given = {arg.name: value for arg, value in zip(schema, node.args, strict=False)}
+        bound = {arg.name: value for arg, value in zip(schema, node.args, strict=False)}
         try:
-            return {name: self.value(value) for name, value in (given | node.kwargs).items()}
+            return {name: self.value(value) for name, value in (bound | node.kwargs).items()}
         except ValueError as error:
             self._refuse(node, f"{node.target}: {error}")
 
@@ -170,10 +170,10 @@ class Translator:
 
     def _copied(self, into: Ref, source: Ref) -> Ref | None:
         """The source in the type of the tensor that it overwrites; None where layouts differ."""
-        wanted, given = self.builder.types[into.name], self.builder.types[source.name]
-        if wanted.layout is not given.layout:
+        wanted, source_type = self.builder.types[into.name], self.builder.types[source.name]
+        if wanted.layout is not source_type.layout:
             return None
-        if wanted.dtype != given.dtype:
+        if wanted.dtype != source_type.dtype:
             (source,) = self.builder.call("to_dtype", input=source, dtype=wanted.dtype)
         return self._broadcast((source,), wanted.shape)[0]
 
@@ -259,11 +259,11 @@ def _parameters(operator: Operator, name: str, values: Mapping[str, Any]) -> dic
         elif ours in known and operator.param(ours).default is REQUIRED and arg.has_default_value():
             converted[ours] = plain(arg.default_value)
         elif ours and ours not in known and arg.name not in extern.PLACEMENT:
-            given = values.get(arg.name)
+            argument = values.get(arg.name)
             if arg.name in values and not (
-                arg.has_default_value() and given == plain(arg.default_value)
+                arg.has_default_value() and argument == plain(arg.default_value)
             ):
-                raise ValueError(f"{operator.name} has no parameter for {arg.name}={given!r}")
+                raise ValueError(f"{operator.name} has no parameter for {arg.name}={argument!r}")
     return operator.canonical(name, converted) if operator.canonical else converted
 
 

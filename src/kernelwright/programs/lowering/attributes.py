@@ -55,11 +55,11 @@ def _writing_back(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         before = [getattr(part, name) for part, name in places]
         result = forward(*args, **kwargs)
-        for (part, name), held in zip(places, before, strict=True):
+        for (part, name), original in zip(places, before, strict=True):
             now = getattr(part, name)
-            if now is not held:
-                held.copy_(now)
-                setattr(part, name, held)
+            if now is not original:
+                original.copy_(now)
+                setattr(part, name, original)
         return result
 
     return wrapped

@@ -131,7 +131,7 @@ def _all_pointwise(known: Table) -> Table:
 def _ends_in_records(node: Node, table: Table) -> bool:
     """Whether a call's parts, and theirs, have records that take them, and err no more than the
     call: each part rounds to a 16-bit type where the call rounds once."""
-    tensors = [given for given in node.all_input_nodes if "val" in given.meta]
+    tensors = [operand for operand in node.all_input_nodes if "val" in operand.meta]
 
     def call(*values: Any) -> Any:
         of = dict(zip(tensors, values, strict=True))
@@ -140,7 +140,7 @@ def _ends_in_records(node: Node, table: Table) -> bool:
 
     translator = Translator()
     try:
-        traced = make_fx(call, table)(*(given.meta["val"] for given in tensors))
+        traced = make_fx(call, table)(*(operand.meta["val"] for operand in tensors))
         for part in traced.graph.nodes:
             if part.op == "placeholder":
                 translator.declare(part)
@@ -148,7 +148,7 @@ def _ends_in_records(node: Node, table: Table) -> bool:
                 translator.translate(part)
     except (KernelwrightError, RuntimeError, NotImplementedError):
         return False
-    values = (given.meta["val"] for given in tensors)
+    values = (operand.meta["val"] for operand in tensors)
     is_narrow = any(value.dtype in (torch.float16, torch.bfloat16) for value in values)
     return all(
         not emitted.is_extern and (not is_narrow or emitted.operator.numerics is Numerics.EXACT)

@@ -148,12 +148,12 @@ class Lowered:
             kwargs: those by name.
         """
         kwargs = dict(kwargs or {})
-        given = pytree.tree_leaves((args, kwargs)) if self.needs_inputs else []
+        flat = pytree.tree_leaves((args, kwargs)) if self.needs_inputs else []
         for output, position in self.input_mutations:
-            given[position].copy_(self._restored(outputs, output))
+            flat[position].copy_(self._restored(outputs, output))
         leaf_of: dict[str, Callable[[Any], Any]] = {
             "output": lambda i: self._restored(outputs, i),
-            "input": lambda i: given[i],
+            "input": lambda i: flat[i],
             "value": lambda value: value,
         }
         leaves = [leaf_of[kind](value) for kind, value in self.user_outputs]
@@ -251,12 +251,12 @@ def _program_of(
         translator.translate(node)
     results = _Results.read(translator, exported, _inside_parts(args, kwargs))
     number_of = _numbers_made(exported)
-    given = zip(translator.builder.inputs, sources, strict=True)
-    numbers = {value.name: number_of[s.name] for value, s in given if s.name in number_of}
+    bound = zip(translator.builder.inputs, sources, strict=True)
+    numbers = {value.name: number_of[s.name] for value, s in bound if s.name in number_of}
     changed = frozenset(name for _, name in results.mutations if name in plain)
     paths = [_path_text(path) for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]]
-    held = attributes.held(module)
-    sources = [_with_path(_of_plain(s, plain, changed), held) for s in sources]
+    own_tensors = attributes.held(module)
+    sources = [_with_path(_of_plain(s, plain, changed), own_tensors) for s in sources]
     program = translator.builder.program(results.outputs)
     program = dead_code(_with_limits(program, numbers))
     used = {name for call in program.calls for name in call.refs()} | set(program.outputs)
@@ -350,8 +350,8 @@ def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
         one, other = call.arg("input"), call.arg("other")
         for value, limit in ((one, other), (other, one)):
             if limit.name in numbers:
-                given = {"input": value, _LIMITS[call.op]: numbers[limit.name]}
-                args, types = typed_call("clamp", given, program.type_of)
+                arguments = {"input": value, _LIMITS[call.op]: numbers[limit.name]}
+                args, types = typed_call("clamp", arguments, program.type_of)
                 return replace(call, op="clamp", args=args) if types == call.types else call
         return call
 

@@ -37,8 +37,8 @@ def _reshape(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
         total = math.prod(new[at : at + len(before)])
         shape += _factored(total, after, before, new[at : at + len(before)], sizes)
         at += len(before)
-    given = call.arg("shape")
-    kept = [-1 if wanted == -1 else size for wanted, size in zip(given, shape, strict=True)]
+    requested = call.arg("shape")
+    kept = [-1 if wanted == -1 else size for wanted, size in zip(requested, shape, strict=True)]
     return {"shape": tuple(kept)}
 
 
@@ -60,9 +60,9 @@ def _factored(total: int, parts: Shape, old: Shape, new: Shape, sizes: Pick) -> 
 def _broadcast_to(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
     wanted = call.types[0].shape
     lead = len(wanted) - len(old)
-    given = call.arg("size")
+    shape = call.arg("size")
     return {"size": tuple(
-        -1 if given[i] == -1
+        -1 if shape[i] == -1
         else new[i - lead] if i >= lead and old[i - lead] == size
         else sizes(size)
         for i, size in enumerate(wanted)

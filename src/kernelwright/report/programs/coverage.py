@@ -61,13 +61,13 @@ class RecipeSpace:
 
     def _values_seen(self, census: Census) -> set[tuple[str, str, str]]:
         """With defaults, which calls leave out."""
-        given: dict[tuple[str, str], int] = {}
+        counts: dict[tuple[str, str], int] = {}
         for (op, name, _), count in census.attributes.items():
-            given[op, name] = given.get((op, name), 0) + count
+            counts[op, name] = counts.get((op, name), 0) + count
         left_out = {
             (*key, default)
             for key, default in self.defaults.items()
-            if census.operators[key[0]] > given.get(key, 0)
+            if census.operators[key[0]] > counts.get(key, 0)
         }
         return left_out | census.attributes.keys()
 

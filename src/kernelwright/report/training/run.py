@@ -64,8 +64,8 @@ class Training:
         """
         if not self.parts[-1]["environment"]["gpu"]:
             return None
-        if (told := self.summary.get("gpu_hours")) is not None:
-            return float(told)
+        if (hours := self.summary.get("gpu_hours")) is not None:
+            return float(hours)
         ends = [part["from_step"] for part in self.parts[1:]] + [self.steps[-1]["step"]]
         seconds = sum(
             (self._seconds_until(end) - self._seconds_until(part["from_step"])) * part["processes"]

@@ -34,8 +34,8 @@ class Confinement:
 
 def confine(limits: Confinement) -> list[str]:
     """Put the calling process under every guard that works here; return their names."""
-    held = limits.namespaces.names
-    own_pid = None if "pidns" in held else os.getpid()
+    active = limits.namespaces.names
+    own_pid = None if "pidns" in active else os.getpid()
     guards: list[tuple[str, Callable[[], object]]] = [
         ("pdeathsig", lambda: kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)),
         ("nonewprivs", lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)),
@@ -49,10 +49,10 @@ def confine(limits: Confinement) -> list[str]:
             guard()
         except (OSError, ValueError):  # the second of `resource`, where a limit may not be changed
             continue
-        held.append(name)
-    if {"pidns", "seccomp"} & set(held):
-        held.append("signals")
-    return held
+        active.append(name)
+    if {"pidns", "seccomp"} & set(active):
+        active.append("signals")
+    return active
 
 
 def _resource_limits(limits: Confinement) -> None:

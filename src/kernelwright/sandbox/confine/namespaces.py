@@ -56,8 +56,8 @@ class Namespaces:
 
     @property
     def names(self) -> list[str]:
-        held = [f"{kind}ns" for flag, kind in _KINDS.items() if self._flags & flag & ~_NEWNS]
-        return held + ["procfs"] * self.own_proc
+        active = [f"{kind}ns" for flag, kind in _KINDS.items() if self._flags & flag & ~_NEWNS]
+        return active + ["procfs"] * self.own_proc
 
     @property
     def processes(self) -> set[int]:
@@ -202,16 +202,16 @@ def _kill(pid: int) -> None:
 
 def _make_holder(holders: set[int], flags: int) -> str:
     uid, gid = os.getuid(), os.getgid()  # the holder has neither until they are mapped
-    ready, told = os.pipe()
+    ready, notifier = os.pipe()
     try:
         pid = _start(flags)
     except OSError as error:
-        os.close(told)
+        os.close(notifier)
         os.close(ready)
         return f"error {error.errno}"
     if pid == 0:
-        _hold(flags, uid, gid, told)
-    os.close(told)
+        _hold(flags, uid, gid, notifier)
+    os.close(notifier)
     with open(ready) as reading:
         words = reading.read()
     if words.startswith("error"):

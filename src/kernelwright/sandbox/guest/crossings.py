@@ -161,11 +161,11 @@ class Crossings:
         tables = [t for t in tensors if t.dtype is torch.int64 and t.device.type == "cpu"]
         if not self._digests or not tables:
             return {}
-        held = sorted({value for table in tables for value in table.flatten().tolist()})
+        addresses = sorted({value for table in tables for value in table.flatten().tolist()})
         return {
             address: known
             for address, known in self._digests.items()
-            if bisect_left(held, address) < bisect_left(held, address + known[0])
+            if bisect_left(addresses, address) < bisect_left(addresses, address + known[0])
         }
 
     def end(self, outputs: Iterable[torch.Tensor]) -> None:

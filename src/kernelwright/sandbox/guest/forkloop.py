@@ -206,7 +206,7 @@ def _become_guest(
         os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(scratch / "cache")
         # PyTorch's compiler names a folder when the server imports it. Guests cannot write there.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "inductor")
-        held = guards.confine(
+        active = guards.confine(
             guards.Confinement(
                 folder=folder,
                 scratch=scratch,
@@ -218,7 +218,7 @@ def _become_guest(
             )
         )
         channel = socket.socket(fileno=channel_fd)
-        serve(channel, message, held)
+        serve(channel, message, active)
         os._exit(0)
     except BaseException:
         _fail(message)

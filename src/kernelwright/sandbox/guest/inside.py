@@ -312,9 +312,9 @@ class Inside:
         """Calls in a row. What each returns is copied before the next; the GPU is waited for
         once."""
         self.outputs, self.result = [], None
-        given, calls = iter(self.kept), []
+        tensors, calls = iter(self.kept), []
         for asked in request["calls"]:
-            kept = [next(given) for _ in range(asked["num_inputs"])]
+            kept = [next(tensors) for _ in range(asked["num_inputs"])]
             called = self._call({**asked, "name": request["name"]}, kept, frozenset())
             called.outputs = [fresh_copy(output) for output in called.outputs]
             self.result = None

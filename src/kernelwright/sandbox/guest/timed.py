@@ -96,9 +96,9 @@ class Replays:
 
     def refill(self, kept: list[Any]) -> None:
         """Write values of the same shapes and strides into the captured inputs."""
-        for mine, given in zip(self.inputs, kept, strict=True):
+        for mine, original in zip(self.inputs, kept, strict=True):
             if isinstance(mine, torch.Tensor):
-                flat_span(mine).copy_(flat_span(given))
+                flat_span(mine).copy_(flat_span(original))
 
     def __call__(self) -> object:
         self._graph.replay()

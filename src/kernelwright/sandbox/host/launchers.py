@@ -33,10 +33,10 @@ _MODULE, _LAUNCHER = "cuda_utils", "__triton_launcher"
 def folder() -> Path:
     """Where this machine's launchers lie: given by whoever started this process, or made now and
     removed when it ends."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given is None:
-        os.environ[FOLDER_VARIABLE] = given = str(own_folders.make("launchers"))
-    return Path(given)
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    if chosen is None:
+        os.environ[FOLDER_VARIABLE] = chosen = str(own_folders.make("launchers"))
+    return Path(chosen)
 
 
 def plain_signature(types: object) -> tuple[str, ...] | None:

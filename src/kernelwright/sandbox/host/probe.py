@@ -101,8 +101,8 @@ def isolation_level(device: str = "cpu") -> IsolationLevel:
             withstood = json.loads(bytes(answer.tolist()))
         except (GuestFault, ValueError) as error:
             raise InfraError(f"the guards cannot be probed: {error}") from error
-    held = tuple(guard for guard in GUARDS if guard in reported and withstood.get(guard) is True)
-    return IsolationLevel(held, tuple(guard for guard in GUARDS if guard not in held))
+    active = tuple(guard for guard in GUARDS if guard in reported and withstood.get(guard) is True)
+    return IsolationLevel(active, tuple(guard for guard in GUARDS if guard not in active))
 
 
 @cache

@@ -46,8 +46,8 @@ class CapturedCall:
         )
 
     def __call__(self, tensors: Tensors) -> list[torch.Tensor]:
-        for mine, given in zip(self.given, tensors, strict=True):
-            mine.copy_(given)
+        for mine, tensor in zip(self.given, tensors, strict=True):
+            mine.copy_(tensor)
         self.graph.replay()
         return [result.clone() for result in self.results]
 

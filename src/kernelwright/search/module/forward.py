@@ -148,8 +148,8 @@ def _run_kernels(lowered: Lowered) -> list[str]:
 
 def _given_out(lowered: Lowered) -> list[int]:
     """Outputs of the program that change what the caller holds, each once."""
-    given = {value for kind, value in lowered.user_outputs if kind == "output"}
-    return sorted(given | {position for position, _ in lowered.input_mutations})
+    results = {value for kind, value in lowered.user_outputs if kind == "output"}
+    return sorted(results | {position for position, _ in lowered.input_mutations})
 
 
 def _replayed(users: Sequence[str]) -> list[str]:

@@ -89,8 +89,8 @@ class Broadcast:
         """All choices that go with what is read, told apart by the shapes of these slots."""
         groups = []
         for patterns, axis in zip(self._patterns, self._axes_read(read), strict=True):
-            told = sum(1 << slot for slot in slots) & ~(axis.wide | axis.ones)
-            groups.append(patterns.told_apart(axis, told, is_result_seen))
+            slots_left = sum(1 << slot for slot in slots) & ~(axis.wide | axis.ones)
+            groups.append(patterns.told_apart(axis, slots_left, is_result_seen))
         for together in product(*groups):
             shapes = self._shapes([patterns.items[0] for patterns in together])
             yield HeldChoices(
@@ -176,4 +176,4 @@ def _only(slots: Sequence[int], num_slots: int) -> Menu:
 
 
 def _bits(pattern: Pattern) -> int:
-    return sum(1 << slot for slot, held in enumerate(pattern) if held)
+    return sum(1 << slot for slot, is_set in enumerate(pattern) if is_set)

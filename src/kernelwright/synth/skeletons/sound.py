@@ -49,13 +49,13 @@ class _PlainCall:
 
     def made(self, reads: list[str], results: list[str]) -> Call:
         """The call of a program, reading and making values of these names."""
-        given: dict[str, Any] = {}
+        ranges: dict[str, Any] = {}
         for slot, name in zip(self.fit.form.slots, reads, strict=True):
             if operators()[self.fit.form.op].param(slot.param).kind.is_sequence:
-                given[slot.param] = (*given.get(slot.param, ()), Ref(name))
+                ranges[slot.param] = (*ranges.get(slot.param, ()), Ref(name))
             else:
-                given[slot.param] = Ref(name)
-        arguments = (*given.items(), *self.attributes)
+                ranges[slot.param] = Ref(name)
+        arguments = (*ranges.items(), *self.attributes)
         return Call(self.fit.form.op, arguments, tuple(results), self.results)
 
 

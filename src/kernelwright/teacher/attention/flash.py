@@ -89,8 +89,8 @@ class Flash:
         if any(self.batch):
             view["b"] = AxisText("pid_b", parts=self._parts["b"])
         for axis, suffix in _SUFFIXES[name].items():
-            symbol, given = self.symbols[axis], self._parts[axis]
-            view[axis] = AxisText(f"offs_{axis}", suffix, symbol, parts=given)
+            symbol, parts = self.symbols[axis], self._parts[axis]
+            view[axis] = AxisText(f"offs_{axis}", suffix, symbol, parts=parts)
         return PullBody(
             self.program, view, self.sizes, RULES,
             is_wide=self.is_wide, tag="" if name == "out" else f"_{name}", widens=widens,
@@ -164,11 +164,11 @@ class Flash:
     @property
     def scale(self) -> str:
         """Symbol or number that scores are multiplied by."""
-        given = self.call.arg("scale")
+        factor = self.call.arg("scale")
         width = self.symbols["e"]
         return (
-            literal(float(given))
-            if given is not None
+            literal(float(factor))
+            if factor is not None
             else self.sizes.symbol(f"{width} ** -0.5", "SCALE")
         )
 

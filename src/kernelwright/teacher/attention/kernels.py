@@ -37,20 +37,20 @@ class _Kernels:
         # All of the width at any size: the wrapper knows how long it is.
         whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self._symbols['e']}))"}
         program = flash.program
-        given, symbols = whole if self._is_held else None, flash.sizes.symbols
+        kept, symbols = whole if self._is_held else None, flash.sizes.symbols
         finished = self._finished()  # first: it asks for slices of axes
         if splits == 1:
             lines = [*self._weighted("0", self._end), *finished]
             why = "scores stay on chip: keys and values are read once a block of queries"
             plan = self._plan(program.calls, loop, why)
-            return [kernel(plan, lines, f"({self._grid},)", symbols, given)], []
+            return [kernel(plan, lines, f"({self._grid},)", symbols, kept)], []
         why = "few blocks of queries: programs share the keys of each"
         plan = self._plan(behind(program, flash.call.outputs), f"{loop}_split", why, "split")
         lines = [
             *self._weighted("begin", "end"),
             *split_stores(self._row("split"), self._symbols),
         ]
-        parts = kernel(plan, lines, f"({self._grid}, SPLIT_N)", symbols, given)
+        parts = kernel(plan, lines, f"({self._grid}, SPLIT_N)", symbols, kept)
         calls = behind(program, program.outputs, until=flash.call)
         plan = self._plan(calls, "flash_merge", "what the splits of a row found", "merge")
         lines = [*self._place(), *merged(self._row("split"), self._symbols), *finished]
@@ -106,11 +106,11 @@ class _Kernels:
             *value,
             f"acc = tl.dot({weights}, v, acc * shrink[:, None]{self._mode})",
         ]
-        held = ["offs_e = tl.arange(0, BLOCK_E)", *flash.slices("e"), *query]
+        preloaded = ["offs_e = tl.arange(0, BLOCK_E)", *flash.slices("e"), *query]
         return [
             *self._place(),
             *(split_bounds(keys, self._end) if self._tile.splits > 1 else []),
-            *(held if self._is_held else []),
+            *(preloaded if self._is_held else []),
             *START,
             f"for start in range({begin}, {end}, BLOCK_N):",
             "    offs_n = start + tl.arange(0, BLOCK_N)",

@@ -57,8 +57,8 @@ def _scale(body: PullBody, call: Call, at: int) -> str:
     if call.arg("align_corners"):
         text = f"({size} - 1) / max({out_size} - 1, 1)"
     elif call.arg("scale_factor") is not None:
-        given = call.arg("scale_factor")
-        text = f"1.0 / {given[at - 2] if isinstance(given, tuple) else given}"
+        factor = call.arg("scale_factor")
+        text = f"1.0 / {factor[at - 2] if isinstance(factor, tuple) else factor}"
     else:
         text = f"{size} / {out_size}"
     return body.sizes.symbol(text, f"{call.outputs[0]}SCALE{at}")

@@ -88,11 +88,11 @@ class Pulls:
         )
         text = body.value(tensor.node, index)
         lines = [*body.slices(), *body.lines, f"{tensor.node} = {text}"]
-        dims = [symbol for given in tensor.reads for symbol in self._sizes.of(given.name)]
+        dims = [symbol for read in tensor.reads for symbol in self._sizes.of(read.name)]
         for symbol, size in self._sizes.needed([*lines, *dims]).items():
             self._scope.sizes[symbol] = self._sizes.closed(size)
         words = " ".join(lines)
-        return lines, [given.name for given in tensor.reads if f"{given.name}_ptr" in words]
+        return lines, [read.name for read in tensor.reads if f"{read.name}_ptr" in words]
 
     def _axis(self, group: IndexGroup) -> AxisText:
         bound = self._scope.count(group) if group.is_masked else ""

@@ -174,9 +174,9 @@ def _slice_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
     if not (length and index[at]):
         return body.value(source if length else value, index)
     size = body.sizes.of(value)[at]
-    given = f"{slice_range(call, size)}.start"
+    begin = f"{slice_range(call, size)}.start"
     start = call.arg("start") or 0
-    first = str(start) if start >= 0 else body.sizes.symbol(given, f"{call.outputs[0]}START")
+    first = str(start) if start >= 0 else body.sizes.symbol(begin, f"{call.outputs[0]}START")
     count = body.sizes.of(source)[at]
     position = body.assign(shifted(body.text(index[at]), f"-{first}" if first != "0" else "0"))
     tests = [f"{position} >= 0", f"{position} < {times(count, str(step))}"]
@@ -199,8 +199,8 @@ def _flip(body: PullBody, call: Call, index: Index, _: int) -> str:
 def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
     value = body.operand(call)
     shifts, dims = (
-        given if isinstance(given, tuple) else (given,)
-        for given in (call.arg("shifts"), call.arg("dims"))
+        option if isinstance(option, tuple) else (option,)
+        for option in (call.arg("shifts"), call.arg("dims"))
     )
     if not dims:
         return _roll_flat(body, call, index, shifts[0])

@@ -121,12 +121,12 @@ class NodeGraph:
         """Node -> the call that it is of."""
         self.pulled: list[str] = []
         """Values that are read as if they were in memory."""
-        for given in program.inputs:
-            if given.type.dtype == "float64":
+        for value in program.inputs:
+            if value.type.dtype == "float64":
                 raise NotWritable("float64 is left to PyTorch")
-            dims = tuple(self.axes.new(size) for size in given.type.shape)
-            self.nodes[given.name] = Node(given.name, "", "", (), given.type.dtype)
-            self.values[given.name] = NodeValue(given.name, dims, given.type)
+            dims = tuple(self.axes.new(size) for size in value.type.shape)
+            self.nodes[value.name] = Node(value.name, "", "", (), value.type.dtype)
+            self.values[value.name] = NodeValue(value.name, dims, value.type)
 
     def pull(self, call: Call) -> None:
         """Read what moves elements as if it were in memory.
@@ -221,5 +221,5 @@ class KernelStage:
 def is_huge(stage: KernelStage) -> bool:
     """Whether offsets need 64 bits at the program's own shapes."""
     types = [tensor.type for tensor in (*stage.inputs, *stage.outputs)]
-    types += [given.type for tensor in stage.inputs for given in tensor.reads]
+    types += [read.type for tensor in stage.inputs for read in tensor.reads]
     return any(result_type.numel > MAX_INT32 for result_type in types)

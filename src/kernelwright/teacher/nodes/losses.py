@@ -101,8 +101,8 @@ def _elementwise(graph: NodeGraph, call: Call) -> None:
     params = call.operator.params
     names = [p.name for p in params if isinstance(call.arg(p.name), Ref)]
     nodes, dims = _operands(graph, call, *names)
-    given = {p.name: call.arg(p.name) for p in params if p.name not in nodes}
-    numbers = {k: literal(v) for k, v in given.items() if isinstance(v, int | float)}
+    settings = {p.name: call.arg(p.name) for p in params if p.name not in nodes}
+    numbers = {k: literal(v) for k, v in settings.items() if isinstance(v, int | float)}
     loss = _node(graph, call, "loss", _template(call).format(**nodes, **numbers), [*nodes.values()])
     if "weight" in nodes:
         text = f"{loss} * {nodes['weight']}"

@@ -21,10 +21,10 @@ def _aligned(graph: NodeGraph, call: Call, value: NodeValue, dims: Sequence[int]
     names = {param.name for param in call.operator.params}
     nodes = {}
     for parameter in ("weight", "bias", "running_mean", "running_var"):
-        given = _given(graph, call, parameter) if parameter in names else None
-        if given:
-            nodes[parameter] = given.node
-            for mine, theirs in zip(given.dims, dims, strict=True):
+        node = _given(graph, call, parameter) if parameter in names else None
+        if node:
+            nodes[parameter] = node.node
+            for mine, theirs in zip(node.dims, dims, strict=True):
                 graph.axes.unite(mine, value.dims[theirs])
     return nodes
 
@@ -74,14 +74,14 @@ def _trailing(call: Call, value: NodeValue) -> range:
 def _layer_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     dims = _trailing(call, value)
-    given = _aligned(graph, call, value, dims)
-    _own_statistics(graph, call, value, over(value, dims), given)
+    affine = _aligned(graph, call, value, dims)
+    _own_statistics(graph, call, value, over(value, dims), affine)
 
 
 def _rms_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
     dims = _trailing(call, value)
-    given = _aligned(graph, call, value, dims)
+    affine = _aligned(graph, call, value, dims)
     [name], node = call.outputs, value.node
     square = graph.map(f"{name}_square", call.op, f"{node} * {node}", [node], "float32")
     mean = graph.reduce(f"{name}_mean", call.op, "mean", square, over(value, dims))
@@ -89,7 +89,7 @@ def _rms_norm(graph: NodeGraph, call: Call) -> None:
     eps = _EPSILON if eps is None else eps
     text = f"tl.rsqrt({mean} + {literal(eps)})"
     inverse = graph.map(f"{name}_rrms", call.op, text, [mean], "float32")
-    _scaled(graph, call, value, node, inverse, given)
+    _scaled(graph, call, value, node, inverse, affine)
 
 
 def _group_norm(graph: NodeGraph, call: Call) -> None:
@@ -97,9 +97,9 @@ def _group_norm(graph: NodeGraph, call: Call) -> None:
     outer, inner = graph.axes.new(groups), graph.axes.new(value.type.shape[1] // groups)
     graph.axes.unite(value.dims[1], (*outer, *inner))
     graph.constants |= dict.fromkeys(outer, groups)
-    given = _aligned(graph, call, value, [1])
+    affine = _aligned(graph, call, value, [1])
     axes = (*inner, *(axis for dim in value.dims[2:] for axis in dim))
-    _own_statistics(graph, call, value, axes, given)
+    _own_statistics(graph, call, value, axes, affine)
 
 
 def _running(graph: NodeGraph, call: Call, value: NodeValue, given: dict[str, str]) -> None:
@@ -113,30 +113,30 @@ def _running(graph: NodeGraph, call: Call, value: NodeValue, given: dict[str, st
 
 def _instance_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
-    given = _aligned(graph, call, value, [1])
+    affine = _aligned(graph, call, value, [1])
     if not call.arg("use_input_stats"):
-        _running(graph, call, value, given)
+        _running(graph, call, value, affine)
         return
     axes = over(value, range(2, value.type.rank))
-    _own_statistics(graph, call, value, axes, given)
+    _own_statistics(graph, call, value, axes, affine)
 
 
 def _batch_norm(graph: NodeGraph, call: Call) -> None:
     value = operand(graph, call)
-    given = _aligned(graph, call, value, [1])
+    affine = _aligned(graph, call, value, [1])
     if not call.arg("training"):
-        _running(graph, call, value, given)
+        _running(graph, call, value, affine)
         return
     axes = over(value, [0, *range(2, value.type.rank)])
-    _own_statistics(graph, call, value, axes, given)
+    _own_statistics(graph, call, value, axes, affine)
 
 
 def _batch_norm_train(graph: NodeGraph, call: Call) -> None:
     """Normalized, mean, 1 / deviation, and the running statistics moved towards this batch."""
     value = operand(graph, call)
-    given = _aligned(graph, call, value, [1])
+    affine = _aligned(graph, call, value, [1])
     axes = over(value, [0, *range(2, value.type.rank)])
-    mean, inverse, squares = _own_statistics(graph, call, value, axes, given)
+    mean, inverse, squares = _own_statistics(graph, call, value, axes, affine)
     unbiased = graph.map(
         f"{call.outputs[0]}_var", call.op, f"{squares} / ({count(axes)} - 1)", [squares], "float32"
     )
@@ -144,7 +144,7 @@ def _batch_norm_train(graph: NodeGraph, call: Call) -> None:
     moved = "{0} + {m} * ({1} - {0})"
     for output, result_type, old, new in zip(
         call.outputs[1:], call.types[1:],
-        ("", "", given["running_mean"], given["running_var"]),
+        ("", "", affine["running_mean"], affine["running_var"]),
         (mean, inverse, mean, unbiased), strict=True,
     ):  # fmt: skip
         node = new

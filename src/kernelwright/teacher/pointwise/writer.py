@@ -151,11 +151,15 @@ def _write(stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule) -
         tiles={**tiles, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
-    given, known = writer.scope.given(lines, is_fixed=schedule.is_fixed)
+    parameters, known = writer.scope.given(lines, is_fixed=schedule.is_fixed)
     kernel = Kernel(
-        plan=plan, pointers=in_order(writer.pointers), sizes=given, body=tuple(lines), grid=grid,
+        plan=plan,
+        pointers=in_order(writer.pointers),
+        sizes=parameters,
+        body=tuple(lines),
+        grid=grid,
         constants=constants | known,
-    )  # fmt: skip
+    )
     return WrapperPart(stage=stage, kernels=[kernel], sizes=sizes)
 
 

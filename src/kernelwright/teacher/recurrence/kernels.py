@@ -77,10 +77,10 @@ def walk_alone(layers: Layers, walk: Alone) -> Kernel:
     )
     biases = ["b_hh"] if layers.has_biases else []
     blocks = f"min(BLOCK_H, max(1, {walk.weights} // BLOCK_H))"
-    given = [f"{state}{end}" for end in ("_0", "", "_n") for state in layers.kept]
+    pointers = [f"{state}{end}" for end in ("_0", "", "_n") for state in layers.kept]
     return Kernel(
         plan=plan,
-        pointers=("gates", "w_hh", *biases, *given, "y"),
+        pointers=("gates", "w_hh", *biases, *pointers, "y"),
         sizes=("n_steps", "n_samples", "hidden", "step_apart", "sample_apart", "first",
                "toward", "y_width", "y_start"),
         body=tuple(body),

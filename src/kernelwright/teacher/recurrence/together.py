@@ -73,11 +73,11 @@ def walk_together(layers: Layers, walk: Together, precision: str) -> Kernel:
         why="programs have the weights of a few units each and wait for each other at every step",
     )
     biases = ["b_hh"] if layers.has_biases else []
-    given = [*(f"{state}_0" for state in layers.kept), "h_all"]
+    pointers = [*(f"{state}_0" for state in layers.kept), "h_all"]
     results = [*(f"{state}_n" for state in layers.kept), "y", "arrived"]
     return Kernel(
         plan=plan,
-        pointers=("gates", "w_hh", *biases, *given, *results),
+        pointers=("gates", "w_hh", *biases, *pointers, *results),
         sizes=("n_steps", "n_samples", "hidden", "step_apart", "sample_apart", "first",
                "toward", "y_width", "y_start"),
         body=tuple(body),

@@ -106,8 +106,8 @@ def _wrapper(
         f"n_gates, y_width = {len(layers.gates)} * hidden, {layers.directions} * hidden",
         f"gates = torch.empty((n_rows, n_gates), device={x}.device, dtype=torch.float32)",
         *memory,
-        *(f"{final} = torch.empty_like({given})"
-          for final, given in zip(finals, layers.states, strict=True)),
+        *(f"{final} = torch.empty_like({parameter})"
+          for final, parameter in zip(finals, layers.states, strict=True)),
         f"{y} = {x}",
         f"for number, ({names}) in enumerate(cells):",
         *(f"    {line}" for line in [*_cell(layers, y, finals), *before]),
@@ -131,6 +131,6 @@ def _cell(layers: Layers, y: str, finals: list[str]) -> list[str]:
         ]
     else:
         lines += ["y_start, first, toward = 0, 0, 1"]
-    for state, given, final in zip("hc", layers.states, finals, strict=False):
-        lines.append(f"{state}_0, {state}_n = {given}[number], {final}[number]")
+    for state, initial, final in zip("hc", layers.states, finals, strict=False):
+        lines.append(f"{state}_0, {state}_n = {initial}[number], {final}[number]")
     return [*lines, f"width, y = x.shape[-1], {y}"]

@@ -85,11 +85,11 @@ def _finish(
         why=schedule.why,
     )
     whole = (*body.head(), *lines)
-    given, known = body.scope.given(whole, is_fixed=schedule.is_fixed)
+    parameters, known = body.scope.given(whole, is_fixed=schedule.is_fixed)
     kernel = Kernel(
         plan=plan,
         pointers=in_order(body.writer.pointers),
-        sizes=given,
+        sizes=parameters,
         body=whole,
         grid=grid,
         constants=constants | known,

@@ -152,17 +152,17 @@ class _Written:
         texts = {"b": ("pid_b", ""), "m": ("offs_m", "[:, None]"), "n": ("offs_n", "[None, :]")}
         dims: dict[int, Dim] = {}
         view: dict[str, AxisText] = {}
-        for axis, given in members.items():
-            held = [at for at in given if made.shape[at] > 1]
-            if not held:
+        for axis, places in members.items():
+            wide_dims = [at for at in places if made.shape[at] > 1]
+            if not wide_dims:
                 continue
-            sizes = [self.sizes.of(self.call.outputs[0])[at] for at in held]
-            walked = flat_axis(axis, sizes, [made.shape[at] for at in held])
-            dims |= dict(zip(held, walked, strict=True))
+            sizes = [self.sizes.of(self.call.outputs[0])[at] for at in wide_dims]
+            walked = flat_axis(axis, sizes, [made.shape[at] for at in wide_dims])
+            dims |= dict(zip(wide_dims, walked, strict=True))
             bound = self.sizes.symbol(times(*sizes), axis.upper())
             name, suffix = texts[axis]
             view[axis] = AxisText(name, suffix, "" if axis == "b" else bound)
-            self.lengths[axis] = prod(made.shape[at] for at in held)
+            self.lengths[axis] = prod(made.shape[at] for at in wide_dims)
         return view, tuple(dims.get(at, ()) for at in range(made.rank))
 
     def _body(self) -> PullBody:

@@ -203,11 +203,11 @@ def _kernel(
     )
     sizes |= body.scope.sizes
     shares = ("chunk", "n_splits")
-    given, known = body.scope.given([text], is_fixed=schedule.is_fixed, more=shares)
+    parameters, known = body.scope.given([text], is_fixed=schedule.is_fixed, more=shares)
     return Kernel(
         plan=plan,
         pointers=in_order(body.writer.pointers),
-        sizes=given,
+        sizes=parameters,
         body=(*head, *lines),
         grid=grid_text(grid),
         constants=constants | known,

@@ -13,12 +13,12 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
     the size; a product of dimensions that a view joined; such a dimension of a value that other
     calls make; the number that a view gives."""
     [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
-    given = {value.name for value in program.inputs}
+    inputs = {value.name for value in program.inputs}
     joined = viewed = ""
     for side in sides:
         for name, index in sources(program, side.value, side.index):
             alone = next((i for i, dim in enumerate(index) if _is_alone(dim, symbol)), None)
-            if name not in given:
+            if name not in inputs:
                 if alone is not None and not viewed:
                     sizes = ValueSizes(program)
                     text = sizes.of(name)[alone]

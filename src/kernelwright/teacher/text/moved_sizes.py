@@ -66,10 +66,10 @@ def piece(call: Call, size: str, output: int) -> tuple[str, str]:
     if call.op == "chunk":
         part = f"-(-{size} // {call.arg('chunks')})"
         return f"{part} * {output}" if output else "0", f"min({part} * {output + 1}, {size})"
-    given = call.arg("split_size_or_sections")
-    if isinstance(given, tuple):
-        return str(sum(given[:output])), str(sum(given[: output + 1]))
-    return str(given * output), f"min({given * (output + 1)}, {size})"
+    sections = call.arg("split_size_or_sections")
+    if isinstance(sections, tuple):
+        return str(sum(sections[:output])), str(sum(sections[: output + 1]))
+    return str(sections * output), f"min({sections * (output + 1)}, {size})"
 
 
 def _pad(of: SizesOf, call: Call, _: int) -> Texts:

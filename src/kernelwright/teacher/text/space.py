@@ -193,7 +193,7 @@ def axis_texts(stage: KernelStage) -> dict[int, str]:
 
 def shape_texts(stage: KernelStage, tensor: Tensor) -> tuple[str, ...]:
     """A tensor's sizes as wrapper texts: an input's where they are the same."""
-    for given in _given(stage):
-        if given.dims == tensor.dims and not given.is_pulled:
-            return tuple(map(given.size, range(len(given.dims))))
+    for candidate in _given(stage):
+        if candidate.dims == tensor.dims and not candidate.is_pulled:
+            return tuple(map(candidate.size, range(len(candidate.dims))))
     return tuple(size_text(stage, dim) for dim in tensor.dims)

@@ -34,10 +34,10 @@ class ValueSizes:
         """Names in closed texts that were no symbols: a symbol of that name changes the texts."""
         for symbol, text in self.symbols.items():
             self._by_closed.setdefault(self.closed(text), symbol)
-        for given in program.inputs:
-            self._of[given.name] = tuple(
-                "1" if size == 1 else self.symbol(f"{given.name}.shape[{i}]", f"{given.name}D{i}")
-                for i, size in enumerate(given.type.shape)
+        for value in program.inputs:
+            self._of[value.name] = tuple(
+                "1" if size == 1 else self.symbol(f"{value.name}.shape[{i}]", f"{value.name}D{i}")
+                for i, size in enumerate(value.type.shape)
             )
 
     def fork(self) -> "ValueSizes":
@@ -147,10 +147,10 @@ class ValueSizes:
             return tuple(f"{whole} // {rest}" if n == -1 else str(n) for n in wanted)
 
     def _expanded(self, call: Call) -> Texts:
-        given = self._aligned(source(call), call.types[0].rank)
+        aligned = self._aligned(source(call), call.types[0].rank)
         result_type = call.types[0].shape
         return tuple(
-            text if text != "1" else str(n) for text, n in zip(given, result_type, strict=True)
+            text if text != "1" else str(n) for text, n in zip(aligned, result_type, strict=True)
         )
 
     def _broadcast(self, values: list[str], rank: int) -> Texts:

@@ -61,21 +61,21 @@ class Direct(Convolution):
             is_narrow=False,
         )
         view = dict(self.view())
-        held: list[str] = []
+        preloaded: list[str] = []
         if self.is_dense(schedule):  # a mask for each row would take more registers than its weight
             rows = view[self.channels]
-            held = [f"held_{self.channels} = {rows.name} % {rows.bound}"]
+            preloaded = [f"held_{self.channels} = {rows.name} % {rows.bound}"]
             view[self.channels] = AxisText(f"held_{self.channels}", rows.suffix)
         walk = Walk(self, view, over)
         image, weights = walk.image(), walk.weights()
         add = f"acc += {image.name} * {weights.name}"
         lines = [*parts(channel), *walk.place(), *image.lines, *weights.lines, add]
         return [
-            *walk.head([*self.position(schedule), *held]),
+            *walk.head([*self.position(schedule), *preloaded]),
             *image.before,
             *weights.before,
             "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
-            *self._nested(lines, is_dense=bool(held)),
+            *self._nested(lines, is_dense=bool(preloaded)),
         ]
 
     def _nested(self, lines: list[str], *, is_dense: bool) -> list[str]:

@@ -17,10 +17,10 @@ def relaid(program: Program) -> Program | None:
     they are no contiguous inputs."""
     [call] = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
     factors = [call.arg(name).name for name in ("input", "weight")]
-    given = {value.name: value.type for value in program.inputs}
-    if not all(name in given and _is_worth_turning(given[name].shape) for name in factors):
+    types = {value.name: value.type for value in program.inputs}
+    if not all(name in types and _is_worth_turning(types[name].shape) for name in factors):
         return None
-    if any(given[name].layout is not Layout.CONTIGUOUS for name in factors):
+    if any(types[name].layout is not Layout.CONTIGUOUS for name in factors):
         return None
 
     def turned(value: Input) -> Input:

@@ -81,8 +81,8 @@ def programs_of(
     ]
     if pooled:
         own_files, files = own_files + files, []
-    held = {source.fingerprint: source for source, _ in _read(own_files)}
-    seen = set(held)
+    validation = {source.fingerprint: source for source, _ in _read(own_files)}
+    seen = set(validation)
     for source, split in chain(pooled, _read(files)):
         if source.fingerprint in seen:
             continue
@@ -92,8 +92,8 @@ def programs_of(
         if split != VALIDATION:
             programs.train[source.level].append(source)
         elif not own_files:
-            held[source.fingerprint] = source
-    for source in _chosen(held.values(), recipe):
+            validation[source.fingerprint] = source
+    for source in _chosen(validation.values(), recipe):
         programs.held_out[source.level].append(source)
     if not programs.train or not programs.held_out:
         what = "to learn from" if programs.held_out else "held out"

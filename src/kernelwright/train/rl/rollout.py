@@ -174,8 +174,8 @@ class Asker:
         for first in before:
             finding = first.finding()
             verdict = None if finding is None else finding.verdict
-            told = with_feedback(first.question.messages, first.answer, verdict)
-            prompt = prompt_tokens(self._tokenizer, told)
+            messages = with_feedback(first.question.messages, first.answer, verdict)
+            prompt = prompt_tokens(self._tokenizer, messages)
             rollouts += [
                 Rollout(
                     question=first.question,

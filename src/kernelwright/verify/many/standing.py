@@ -168,14 +168,14 @@ class StandingJudges:
 
     def _hand_in(self, contents: list[str]) -> None:
         with self._lock:
-            held = [self._open[content] for content in contents if content in self._open]
-            if not held:
+            open_jobs = [self._open[content] for content in contents if content in self._open]
+            if not open_jobs:
                 return
             self._num_batches += 1
             batch_id = f"batch-{self._num_batches}"
             self._batches[batch_id] = contents
-        candidates = [{"id": one.job.content, "source": one.job.sent} for one in held]
-        reference = held[0].job.reference
+        candidates = [{"id": one.job.content, "source": one.job.sent} for one in open_jobs]
+        reference = open_jobs[0].job.reference
         self._to_judge.put((batch_id, {"reference": reference, "candidates": candidates}))
 
     # -- in threads of the executors

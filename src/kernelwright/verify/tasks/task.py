@@ -157,9 +157,9 @@ class Task(ABC):
             return nudged(value.double(), Nudges(salt, computed))
 
         with self.usage():
-            given, finest = [moved(value) for value in inputs], self._finest(inputs)
+            inputs_moved, finest = [moved(value) for value in inputs], self._finest(inputs)
             nudges = partial(_nudges, salt, least_ulps, are_alike=False)
-            return self._rounded(given, seed, device, nudges, finest)
+            return self._rounded(inputs_moved, seed, device, nudges, finest)
 
     def rounded_otherwise(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0

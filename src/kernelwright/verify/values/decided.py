@@ -107,8 +107,8 @@ class Stepped(Look):
         self.unsettled = self.unsettled | (is_apart & moved.isfinite())
 
     def _span(self, values: torch.Tensor) -> None:
-        held = torch.where(values.isfinite(), values, self.oracle)
-        self.low, self.high = torch.minimum(self.low, held), torch.maximum(self.high, held)
+        finite = torch.where(values.isfinite(), values, self.oracle)
+        self.low, self.high = torch.minimum(self.low, finite), torch.maximum(self.high, finite)
 
     def explained(self) -> torch.Tensor:
         y = self.output.double()

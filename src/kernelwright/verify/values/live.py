@@ -63,7 +63,7 @@ class Live:
         flags = [differs(a, b) for a, b in zip(inputs, own, strict=True)]
         flags += [differs(value, after[name]) for name, value in before.items()]
         aliases, shared = frozenset(_aliases(native, own)), frozenset(_shared(native))
-        held = frozenset(_held(native, after))
+        state_shared = frozenset(_held(native, after))
         structure = flatten(result)[0]
         left = {i: copied(value) for i, value in enumerate(own) if isinstance(value, torch.Tensor)}
         del own  # gigabytes, which float64 needs
@@ -96,7 +96,7 @@ class Live:
             },
             aliases=aliases,
             shared=shared,
-            held=held,
+            held=state_shared,
             is_finite=is_finite,
             has_nan=has_nan,
         )

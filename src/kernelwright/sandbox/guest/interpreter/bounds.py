@@ -67,13 +67,13 @@ class MemoryBounds:
         tables = [t for _, t in self._named if t.dtype in (torch.int64, torch.uint64)]
         if not tables:
             return []
-        held = np.concatenate([t.reshape(-1).numpy().view(np.uint64) for t in tables])
+        addresses = np.concatenate([t.reshape(-1).numpy().view(np.uint64) for t in tables])
         known = set(self.starts.tolist())
         pointed = []
         for tensor in filter(_is_on_cpu, gc.get_objects()):
             storage = torch.Tensor.untyped_storage(tensor)
             start, end = storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-            if start not in known and bool(((held >= start) & (held < end)).any()):
+            if start not in known and bool(((addresses >= start) & (addresses < end)).any()):
                 known.add(start)
                 pointed.append(("a table of addresses", tensor))
         return pointed
