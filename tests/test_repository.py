@@ -19,6 +19,7 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_FOLDER_FILES = 25
 MOST_WORDS = 30
+EMPTY_NAMES = {"each", "found", "made", "given", "held", "told"}
 """The most words of a sentence."""
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MACHINE_PATH = re.compile(r"(?<![\w.<])/(?:root|home|work|tmp|Users|mnt|opt)/\w")
@@ -108,6 +109,20 @@ def test_a_class_name_has_one_meaning():
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(str(path.relative_to(SRC)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_variables_are_nouns():
+    """`answer` says more than `each`, and `accepted` more than `found`."""
+    empty = {
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.id}"
+        for path in SOURCES
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        if node.id in EMPTY_NAMES
+    }
+    assert empty == set()
 
 
 def test_docstrings_name_their_subject():
