@@ -1,4 +1,4 @@
-"""What a policy answers to problems, kept in a file as it comes: nothing is asked twice.
+"""A policy's answers to problems, kept in a file as they come: nothing is asked twice.
 
     {"record": "run", ...}        who is asked and how answers are drawn; the environment
     {"record": "answers", ...}    a line a problem: "problem", "digest" of its text, "answers"
@@ -34,7 +34,7 @@ class Asking:
     policy: Callable[[], Policy]
     """Makes it, once there is something to ask; it is let go of when all is answered."""
     label: str
-    """What the policy is called in records."""
+    """The name of the policy in records."""
     samples: int
     """Answers to each problem."""
     sampling: Sampling
@@ -49,7 +49,7 @@ class Asking:
         return f"{self.label} T={temperature:g}" if temperature else self.label
 
     def head(self) -> Record:
-        """What all answers rest on: the same whenever the run is resumed."""
+        """The settings that all answers rest on: the same whenever the run is resumed."""
         return {
             "record": "run",
             "command": "eval synthetic",

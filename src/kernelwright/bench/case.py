@@ -138,8 +138,8 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
 
 
 def _of_contest(result: Record) -> Record:
-    """What the search decided by: medians in ms, and whether torch.compile passes the judge's
-    comparison. Inductor may choose layouts in which cuDNN rounds to TF32."""
+    """The figures that decided the search: medians in ms, and whether torch.compile passes the
+    judge's comparison. Inductor may choose layouts in which cuDNN rounds to TF32."""
     compiled, times = result["torch_compile"], result.get("times", {})
     facts = {key: compiled[key] for key in ("right", "moves_layouts", "message", "failed")}
     return facts | {"median_ms": {name: times[name]["median_ms"] for name in times}}
@@ -182,7 +182,8 @@ def _rejected(lines: Sequence[Record]) -> dict[str, str]:
 
 
 def _ran_out(lines: Sequence[Record]) -> str:
-    """What was said of a kernel, or a whole, that was refused for want of memory; "" of none."""
+    """The message about a kernel, or a whole, that was refused for lack of memory; "" without such
+    a refusal."""
     verdicts = [line["verdict"] for line in lines if "verdict" in line]
     said = [verdict["message"] for verdict in verdicts if verdict["code"] == Code.OUT_OF_MEMORY]
     said += [line["reason"] for line in lines if Code.OUT_OF_MEMORY in (line.get("reason") or "")]

@@ -121,7 +121,7 @@ class _Drawing:
         return self.builder.input(TensorType(shape, dtype))
 
     def _other_shapes(self) -> list[tuple[int, ...]]:
-        """What a further tensor may look like beside the first one."""
+        """Shapes that a further tensor may have beside the first one."""
         shape, width = self.shape, self.width
         if self.operator.family == "normalization":
             return [shape[1:2], shape[-1:]]

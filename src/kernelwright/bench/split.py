@@ -63,7 +63,7 @@ class _Trusting(Judge):
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
-    """What became of one program."""
+    """The outcome of one program."""
 
     calls: int
     views: int
@@ -91,7 +91,7 @@ def split(program: Program) -> Variant:
 
 
 def row(variant: Variant) -> SplitRow:
-    """What became of a program."""
+    """The outcome of a program."""
     parts = sorted((variant.tuned[i] for i in variant.chosen), key=lambda t: min(t.fragment.calls))
     covered = frozenset().union(*(part.fragment.calls for part in parts))
     computing = [i for i, call in enumerate(variant.program.calls) if call.op not in RELABELLING]

@@ -23,7 +23,7 @@ WORKER = "kernelwright.bench.case"
 KERNEL, SLOWER = "optimized.py", "slower.py"
 """In a case's folder: what the teacher wrote; what is right where nothing was worth keeping."""
 RIVALS = {BETTER: "the better of both", COMPILE: "torch.compile", EAGER: "eager"}
-"""What a case is compared with, in words."""
+"""The rivals of a case, in words."""
 MEMORY = "memory"
 """How a case ends that found too little memory: beside others, it is run again alone."""
 
@@ -82,7 +82,7 @@ class SuiteRun:
     max_autotune: bool = False
     """Time that mode of torch.compile too."""
     dtype: str | None = None
-    """What the tasks were cast to; None: they are as written."""
+    """The dtype that the tasks were cast to; None: they are as written."""
     jobs: int
     """Processes at once, spread over `gpus`; what is timed still has its GPU alone."""
     gpus: Sequence[str] = field(default_factory=lambda: gpus() or [""])
@@ -106,7 +106,8 @@ class SuiteRun:
         return self.jobs > len(self.gpus)
 
     def head(self) -> Record:
-        """What the verdicts and times of all cases rest on: the same whenever it is resumed."""
+        """The settings that the verdicts and times of all cases rest on: the same whenever the run
+        is resumed."""
         head: Record = {"record": "run", "command": f"eval {self.suite}", "policy": self.policy}
         head |= {"options": self.options, "max_autotune": self.max_autotune}
         return head | {"dtype": self.dtype}
@@ -214,7 +215,7 @@ def _line(run: SuiteRun, case: SuiteCase) -> Record:
 
 
 def failure(code: str, message: str) -> Record:
-    """What is found of a case that came to no verdict."""
+    """The record of a case that came to no verdict."""
     return {
         "correct": False,
         "kept": False,
@@ -225,7 +226,7 @@ def failure(code: str, message: str) -> Record:
 
 
 def found_of(verdict: Verdict) -> Record:
-    """What is found of a case by a verdict on it; times too, where it was accepted on a GPU."""
+    """The record of a case by a verdict on it; times too, where the case was accepted on a GPU."""
     facts: Record = {
         "correct": verdict.accepted,
         "kept": verdict.accepted,

@@ -38,7 +38,7 @@ Answers = Mapping[str, Sequence[Record]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyPlan:
-    """What is run."""
+    """The settings of a run."""
 
     asking: Asking
     recipe: JudgeRecipe
@@ -84,7 +84,7 @@ def _judge(plan: PolicyPlan, jobs: Sequence[Job], say: Say) -> Record:
 
 
 def _leave_the_gpu() -> None:
-    """What a model in this process held is the judges' now."""
+    """Give the GPU memory of this process's model to the judges."""
     gc.collect()
     torch.cuda.empty_cache()
 

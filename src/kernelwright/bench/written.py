@@ -56,7 +56,7 @@ _TYPICAL: tuple[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]], ...] = 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRow:
-    """What became of one operator's calls."""
+    """The outcome of one operator's calls."""
 
     op: str
     kinds: tuple[str, ...]

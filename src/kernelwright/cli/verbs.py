@@ -1,4 +1,4 @@
-"""What every `--help` has: flags shown as flags, `-h`, examples and a link to a page."""
+"""The common parts of every `--help`: flags shown as flags, `-h`, examples and a link to a page."""
 
 from importlib import metadata
 from typing import Any

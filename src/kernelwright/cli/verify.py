@@ -147,7 +147,7 @@ def _adviser(spec: str | None, key_variable: str) -> "Adviser | None":
 
 
 def _print(verdict: Verdict, candidate: Path) -> None:
-    """What was found, where, and what it rests on."""
+    """Print the findings, where they are, and the evidence."""
     table = Table(box=None, show_header=False)
     table.add_column(style="dim")
     table.add_column()

@@ -97,7 +97,7 @@ class Compiler:
         *,
         graph_break: str,
     ) -> Call:
-        """What is called in the place of Inductor's code for a forward or a backward graph."""
+        """The function that stands in for Inductor's code of a forward or a backward graph."""
         report = self._report(graph, graph_break)
         report.part = "backward" if is_backward else "forward"
         read = partial(read_part, graph, is_backward=is_backward)

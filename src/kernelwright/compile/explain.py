@@ -14,7 +14,7 @@ from kernelwright.compile.settings import BackendSettings
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What runs for a module behind `torch.compile(module, backend="kernelwright")`."""
+    """The code that runs for a module behind `torch.compile(module, backend="kernelwright")`."""
 
     graphs: Sequence[GraphReport]
 
@@ -28,7 +28,7 @@ def explain(
     options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Explanation:
-    """What the backend runs for a call of the module, once all searches have ended.
+    """The code that the backend runs for a call of the module, once all searches have ended.
 
     The module is called once. Whether gradients are wanted is as in the caller: under
     `torch.no_grad()` the explanation is of inference.

@@ -37,7 +37,8 @@ from kernelwright.search.module.importing import Compute
 
 Outputs = list[torch.Tensor | int | float | bool | str | None]
 COPIED_SHARE = 0.02
-"""What copies around a program may cost, as a share of the program's least memory traffic."""
+"""The most that copies around a program may cost, as a share of the program's least memory
+traffic."""
 OF_PYTORCH = ("aten.", "prims.")
 """How the names of operators begin that every process has."""
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
@@ -80,7 +81,7 @@ class GraphProgram:
 
     @property
     def sought(self) -> Sought:
-        """What a search looks for."""
+        """The program that a search looks for kernels for."""
         return Sought(self.program) if self.sized is None else self.sized.sought
 
     @property

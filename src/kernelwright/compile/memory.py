@@ -23,7 +23,7 @@ class StaysWithInductor(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What tensor a view shows, and from where on."""
+    """The tensor that a view shows, and the first element."""
 
     input: int | None
     """The position of an input; None where the base is an output."""
@@ -188,8 +188,8 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def copied_bytes(tensors: Sequence[torch.Tensor]) -> int:
-    """What copies of the tensors cost, as memory traffic. A program changes no input in place, and
-    kernels copy strided inputs; Inductor does without both copies."""
+    """The cost of copies of the tensors, as memory traffic. A program changes no input in place,
+    and kernels copy strided inputs; Inductor does without both copies."""
     return sum(LAUNCH_BYTES + tensor.numel() * tensor.element_size() for tensor in tensors)
 
 

@@ -1,4 +1,4 @@
-"""What became of each graph: what runs, why, and what that saves."""
+"""The outcome of each graph: the code that runs, the reason, and the time saved."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

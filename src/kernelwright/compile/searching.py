@@ -42,7 +42,7 @@ PROGRAM_NAME = "graph.py"
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a search looks for: kernels for a program."""
+    """The subject of a search: kernels for a program."""
 
     program: Program
     sized: SizedProgram | None = None

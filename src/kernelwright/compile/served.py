@@ -1,4 +1,5 @@
-"""What Dynamo calls for a graph: Inductor's code at first, our kernels once they are verified."""
+"""The function that Dynamo calls for a graph: Inductor's code at first, our kernels once they are
+verified."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -32,7 +32,7 @@ def default_precision() -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackendSettings:
-    """What the user chose with `torch.compile(..., options=...)`."""
+    """The user's choices in `torch.compile(..., options=...)`."""
 
     budget_s: float = 300.0
     """Seconds on the clock for the search of each graph."""

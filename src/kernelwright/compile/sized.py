@@ -67,7 +67,7 @@ class SizedGraph:
 
     @property
     def sought(self) -> Sought:
-        """What a search looks for."""
+        """The program that a search looks for kernels for."""
         return Sought(self.program.programs[0], self.program)
 
     def serves(self, inputs: Sequence[Any]) -> bool:
@@ -91,7 +91,7 @@ def _without_numbers(lowered: Lowered) -> Lowered:
 
 
 def _number(values: Sequence[int], points: Sequence[Sizes], read: Mapping[str, str]) -> Number:
-    """What computes an integer output.
+    """The function that computes an integer output.
 
     Raises:
         ValueError: the output is no known function of the sizes.

@@ -33,7 +33,7 @@ class GraphSizes:
     inputs: tuple[Expression | tuple[Expression, ...], ...]
     """For each input of the graph: the shape of a tensor, or the value of an integer."""
     conditions: tuple[Expression, ...]
-    """What Dynamo checks of the symbols before each call."""
+    """Conditions on the symbols that Dynamo checks before each call."""
 
     @classmethod
     def of(cls, graph: torch.fx.GraphModule) -> "GraphSizes | None":

@@ -1,4 +1,5 @@
-"""What a user gets for a benchmark task, and how fast that is: functions of its record alone.
+"""The code that a user gets for a benchmark task, and its speed: functions of the task's record
+alone.
 
 The record's "form" names what `optimized.py` runs. The record of an older run has no form: a case
 whose kernels were kept delivered them, and in any other case the user got the original.
@@ -19,7 +20,7 @@ COMPUTED_BY = {
     COMPILED: "torch.compile",
     ORIGINAL: "PyTorch",
 }
-"""What computes the result of each form, in words."""
+"""The code that computes the result of each form, in words."""
 
 EAGER, COMPILE, BETTER = "eager", "compiled", "better"
 """Baselines: PyTorch, torch.compile in its default mode, and the faster of the two.

@@ -22,7 +22,7 @@ class KernelwrightError(Exception):
 
 
 class UsageError(KernelwrightError, ValueError):
-    """What the user gave is wrong. The message says what, where (file:line) and what to do."""
+    """The user's input is wrong. The message says what, where (file:line) and what to do."""
 
     def __init__(
         self, message: str, *, file: str | None = None, line: int | None = None, remedy: str = ""

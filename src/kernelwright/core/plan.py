@@ -17,7 +17,8 @@ _COMMENT = re.compile(r"^# Plan of \w+\n(?:#   .*\n)*", re.MULTILINE)
 
 
 def plan_lines(plan: KernelPlan) -> list[str]:
-    """What a kernel fuses, how it loops, and why, a field a line; long ones go on below."""
+    """The operators that a kernel fuses, its loop, and the reason, a field a line; long ones go on
+    below."""
     fields = {
         "fuses": ", ".join(plan.fuses),
         "part": ", ".join(plan.part),

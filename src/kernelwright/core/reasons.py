@@ -1,4 +1,4 @@
-"""What each reason code means and what to do about it: one text for the CLI, errors and docs."""
+"""The meaning of each reason code and the remedy: one text for the CLI, errors and docs."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a benchmark is summed up by: pure functions of speed-ups and of counts."""
+"""The summary figures of a benchmark: pure functions of speed-ups and of counts."""
 
 import math
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ Settings = TypeVar("Settings")
 
 
 def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
-    """What `make` makes of a TOML file's table.
+    """The value that `make` returns for a TOML file's table.
 
     Raises:
         UsageError: the file cannot be read or is no TOML, or `make` refuses it; names the file.

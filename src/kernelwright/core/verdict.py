@@ -1,4 +1,4 @@
-"""What the judge found about one candidate.
+"""The judge's findings about one candidate.
 
 A `Verdict` is plain data: it goes into records as JSON and comes back unchanged, and everything
 downstream of the judge (search, rewards, reports) reads it and nothing else.
@@ -21,7 +21,7 @@ class Precision(StrEnum):
 
 
 class Contract(StrEnum):
-    """What a verdict promises."""
+    """The promise of a verdict."""
 
     FIXED = "fixed"
     """Right at the task's own sizes, memory layout and mode. At other sizes a candidate may raise
@@ -32,7 +32,7 @@ class Contract(StrEnum):
 
 
 class Checks(StrEnum):
-    """What may refuse a candidate. All but `ALL` are for measurements of the judge."""
+    """The checks that may refuse a candidate. All but `ALL` are for measurements of the judge."""
 
     ALL = "all"
     RUNS = "runs"
@@ -154,7 +154,7 @@ class Verdict:
     """Guards in force in the guest, e.g. "rlimits+netns+landlock"."""
     advice: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    """What an advisory stage (a language model) suspects; it never decides."""
+    """Suspicions of an advisory stage (a language model); they never decide."""
 
     def __post_init__(self) -> None:
         if self.accepted != (self.code is Code.OK) or self.accepted != (

@@ -116,8 +116,9 @@ def captured(module: torch.nn.Module, example: Call, shapes: Any = None) -> Expo
 def deployed(
     module: torch.nn.Module, delivery: Delivery, compute: Compute, example: Call
 ) -> torch.nn.Module:
-    """What an optimized module computes, without the choice of what computes a call. Its forward
-    has one parameter for each argument of the example: PyTorch matches sizes by their names."""
+    """The computation of an optimized module, without the choice of the code that computes a call.
+    Its forward has one parameter for each argument of the example: PyTorch matches sizes by their
+    names."""
     args, kwargs = example
     parameters = list(inspect.signature(delivery.kind.forward).parameters)[1:]
     named = [name for name in parameters[: len(args)] if name not in kwargs]
@@ -144,7 +145,7 @@ class _Deployed(torch.nn.Module):
         self.train(delivery.is_training)
 
     def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the optimized module returns for these arguments."""
+        """The results of the optimized module for these arguments."""
         leaves = pytree.tree_leaves((args, kwargs))
         inputs = self._lowered.inputs_of(self.module, leaves)
         results = self._lowered.separated(self._compute(*inputs))

@@ -1,4 +1,4 @@
-"""What `kernelwright optimize --export` writes: the package of an `optimized.py`."""
+"""The output of `kernelwright optimize --export`: the package of an `optimized.py`."""
 
 from collections.abc import Sequence
 from pathlib import Path

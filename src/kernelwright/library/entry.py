@@ -1,4 +1,4 @@
-"""What the library keeps of a fragment, and the key under which a search looks it up."""
+"""The library's record of a fragment, and the key under which a search looks it up."""
 
 import hashlib
 import json
@@ -39,8 +39,8 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LibraryEntry:
-    """What a search found out about a fragment: the kernel that won, or that PyTorch stays. Of a
-    module: what was delivered."""
+    """A search's result for a fragment: the kernel that won, or that PyTorch stays. Of a module:
+    what was delivered."""
 
     key: Key
     wins: bool

@@ -1,4 +1,4 @@
-"""What algebra says of a program without running it: a short list of exact rules.
+"""Flaws of a program that algebra shows without running it: a short list of exact rules.
 
 A rule looks at one call and what made its operands, and yields findings. Nothing here rests on the
 values that are drawn.

@@ -1,4 +1,4 @@
-"""What the task linter can say: kinds of findings, and one finding.
+"""The words of the task linter: kinds of findings, and one finding.
 
 A finding is about the task, never about a candidate. Where a cheap answer passes, the finding names
 the tolerances it passes under: "strict" (the judge's own rule), "1e-4" and "1e-2" (KernelBench's
@@ -28,7 +28,7 @@ class Severity(StrEnum):
 class FindingKind:
     severity: Severity
     measure: str
-    """What the figure is; "" where there is none."""
+    """The meaning of the figure; "" where there is none."""
     meaning: str
     remedy: str
 
@@ -241,7 +241,7 @@ def found(id: str, message: str, *, severity: Severity | None = None, **where: o
 
 
 def beyond(tolerances: Iterable[str], covered: Iterable[str]) -> tuple[str, ...]:
-    """What one finding adds to others: its tolerances, unless they cover its tightest."""
+    """The tolerances that one finding adds to others, unless theirs cover its tightest."""
     names = tuple(tolerances)
     return names if names and names[0] not in set(covered) else ()
 

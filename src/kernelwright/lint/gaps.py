@@ -59,7 +59,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What `strict` allows for one output."""
+    """The error that `strict` allows for one output."""
 
     rms: float
     largest: float

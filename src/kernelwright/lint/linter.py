@@ -41,7 +41,7 @@ def lint_program(
     max_elements: int = MAX_ELEMENTS,
     budget_s: float = BUDGET_S,
 ) -> LintReport:
-    """What is wrong with a program as a task, at its own sizes or scaled down.
+    """Flaws of a program as a task, at its own sizes or scaled down.
 
     Args:
         max_elements: values larger than this are scaled down first; the report says so.

@@ -1,4 +1,4 @@
-"""What can be seen of a task by calling it: cheap answers, inputs that do not matter, state.
+"""Flaws of a task that calls of it show: cheap answers, inputs that do not matter, state.
 
 A cheap answer is fitted on one draw and has to pass on all the others.
 """
@@ -41,7 +41,7 @@ class Subject:
 
 @dataclass(kw_only=True, slots=True)
 class Values:
-    """What was found, and what checks of the parts need to know about the whole."""
+    """Findings so far, and the facts about the whole that checks of the parts need."""
 
     findings: list[Finding] = field(default_factory=list)
     allowed: list[Allowed] = field(default_factory=list)
@@ -86,7 +86,7 @@ def check_values(subject: Subject, deadline_s: float = inf) -> Values:
 
 
 class _Look:
-    """What has been seen of a task over the draws so far."""
+    """Observations of a task over the draws so far."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.num_draws = subject, 1
@@ -337,7 +337,7 @@ def _strays(shares: list[float]) -> Iterator[Finding]:
 
 
 def _allowed(subject: Subject, look: _Look, seed: int) -> list[Allowed]:
-    """What `strict` allows; by the oracle where it can make a difference."""
+    """The error that `strict` allows; by the oracle where it can make a difference."""
     floors = [Allowed.by_floor(output.dtype) for output in look.outputs]
     close = [fit.gap for fits in look.fits for fit in fits]
     close += [distance for distance in look.redrawn.values() if distance is not None]

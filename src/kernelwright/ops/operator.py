@@ -55,7 +55,7 @@ class TensorType:
 
 
 class ParameterKind(StrEnum):
-    """What a parameter of an operator holds."""
+    """The kind of value that a parameter of an operator holds."""
 
     TENSOR = "tensor"
     TENSOR_OR_SCALAR = "tensor_or_scalar"

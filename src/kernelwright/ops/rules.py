@@ -11,7 +11,7 @@ SELF = {"self": "input"}
 DtypeRule = Callable[[Bound], str]
 """Dtype of a call's first result."""
 Aten = Mapping[str, Mapping[str, str]]
-"""What `Operator.aten` holds."""
+"""The type of `Operator.aten`."""
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTS = ("uint8", "int8", "int16", "int32", "int64")

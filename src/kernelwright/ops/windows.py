@@ -9,7 +9,7 @@ from kernelwright.ops.rules import require
 Sizes = tuple[int, ...]
 """One number for each spatial dimension."""
 Canonical = Callable[[str, Mapping[str, Any]], dict[str, Any]]
-"""What `Operator.canonical` holds."""
+"""The type of `Operator.canonical`."""
 
 
 def spread(value: Any, spatial: int) -> Any:

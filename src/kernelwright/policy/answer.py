@@ -1,4 +1,4 @@
-"""What a model answers: a plan, then code; and the candidate that can be read out of it.
+"""A model's answer: a plan, then code; and the candidate that can be read out of it.
 
     <plan>
     Plan of relu_kernel
@@ -119,8 +119,8 @@ def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
 
 
 def plans_apart(text: str) -> tuple[list[str], str]:
-    """What stands between marks of plans, and the text without it. (A regular expression looks for
-    the end of a plan again from every beginning, of which models that ramble write thousands.)"""
+    """The text between marks of plans, and the text without it. (A regular expression looks for the
+    end of a plan again from every beginning, of which models that ramble write thousands.)"""
     plans, others = list[str](), list[str]()
     rest = 0
     while (begin := text.find(PLAN_BEGIN, rest)) >= 0:

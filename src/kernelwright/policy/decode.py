@@ -100,7 +100,7 @@ class Decoder:
     def decode(
         self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
     ) -> list[WrittenTokens]:
-        """What follows each prompt; nothing follows one that fills the model's context.
+        """The tokens that follow each prompt; none where a prompt fills the model's context.
 
         Args:
             seeds: of each prompt's draws.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 WEIGHTS = Path(__file__).parent / "weights"
-"""What ships with the package."""
+"""The folder of the weights that ship with the package."""
 WEIGHTS_LIMIT_BYTES = 32 * 2**20
 """The most bytes of the saved weights."""
 NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")

@@ -36,7 +36,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What follows a prompt, as tokens."""
+    """The text that follows a prompt, as tokens."""
 
     tokens: list[int]
     """With the one that ends it, where one does."""
@@ -127,7 +127,7 @@ class Endpoint:
         temperature: float,
         seed: int,
     ) -> Continuation:
-        """What follows the tokens of a prompt, as tokens: vLLM's `return_token_ids`.
+        """The tokens that follow the tokens of a prompt: vLLM's `return_token_ids`.
 
         Args:
             client: of `client()`.

@@ -157,8 +157,8 @@ class LocalModel:
 
 
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
-    """What a model reads of a conversation before it answers; a template that knows no system
-    message gets it before the first of the user."""
+    """The tokens of a conversation that a model reads before it answers; a template that knows no
+    system message gets it before the first of the user."""
     turns = [{"role": message.role, "content": message.content} for message in messages]
     try:
         return _rendered(tokenizer, turns)

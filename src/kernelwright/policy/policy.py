@@ -43,12 +43,12 @@ def num_samples(samples: int, sampling: Sampling) -> int:
 
 
 class Interrupted(InfraError):
-    """What runs a policy failed on the way."""
+    """A policy failed on the way."""
 
     def __init__(self, message: str, answers: list[list[Answer]]) -> None:
         super().__init__(message)
         self.answers = answers
-        """What was written until then, as `Policy.write` would return it."""
+        """The answers until then, in the form of `Policy.write`."""
 
 
 class Policy(Protocol):

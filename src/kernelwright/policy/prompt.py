@@ -1,4 +1,4 @@
-"""What a model is asked: one template for every policy.
+"""The questions to a model: one template for every policy.
 
 The embedded model sees the user's message alone, which it is trained on; others are told in a
 system message what to write and how (`policy.answer`). A verdict comes back as a further turn.
@@ -64,7 +64,7 @@ def request_text(request: Request) -> str:
 
 
 def conversation(request: Request) -> list[Message]:
-    """What a model that was not trained to the form is sent."""
+    """The conversation that is sent to a model that was not trained to the form."""
     return [Message("system", SYSTEM), Message("user", request_text(request))]
 
 

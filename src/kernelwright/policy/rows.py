@@ -61,6 +61,6 @@ class Rows:
         return Rows(*(tensor[:rows] for tensor in self.tensors()))
 
     def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
-        """What rows `begin` hold into rows `end`."""
+        """Copy rows `begin` into rows `end`."""
         for tensor in self.tensors():
             tensor[end] = tensor[begin]

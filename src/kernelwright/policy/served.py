@@ -17,7 +17,7 @@ from kernelwright.policy.prompt import Request, conversation
 CONCURRENCY = 16
 """Requests at once: servers batch them."""
 MAX_SEED = 2**31
-"""What servers take."""
+"""The largest seed that servers take."""
 
 
 class ServedModel:
@@ -69,7 +69,7 @@ class ServedModel:
     def _ask(
         self, conversations: Sequence[Sequence[Message]], samples: int, sampling: Sampling
     ) -> tuple[list[list[str]], InfraError | None]:
-        """What was answered to each conversation, and the first failure.
+        """The answers to each conversation, and the first failure.
 
         Raises:
             UsageError: the server refuses a request.

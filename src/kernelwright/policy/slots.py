@@ -26,7 +26,7 @@ GROUPED = "kernelwright_grouped"
 
 @dataclass(slots=True)
 class _Room:
-    """What the layers of a cache share: its sizes, and what the next forward pass is for.
+    """The state that the layers of a cache share: its sizes, and the rows of the next forward pass.
 
     Layers that held the cache itself would keep it, with all its memory, until Python looks for
     cycles.
@@ -76,7 +76,7 @@ class SlotCache(Cache):
         self._room.target, self._room.bucket = position, bucket
 
     def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
-        """What rows `begin` hold into rows `end`."""
+        """Copy rows `begin` into rows `end`."""
         for layer in self.slots:
             for kept in (layer.keys, layer.values):
                 kept[end] = kept[begin]
@@ -155,7 +155,7 @@ AttentionMaskInterface.register(GROUPED, sdpa_mask)
 
 @contextmanager
 def grouped(model: PreTrainedModel) -> Iterator[None]:
-    """What computes with `sdpa` does so by groups; other attention stays as it is."""
+    """Let attention by `sdpa` compute by groups inside the block; other attention stays as it is."""
     before = model.config._attn_implementation
     if before != "sdpa":
         yield

@@ -125,7 +125,7 @@ class DecodingSteps:
 
 
 def _captured(run: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
-    """What `run` launches, as a graph.
+    """The launches of `run`, as a graph.
 
     Args:
         pool: memory of another graph, which this one computes in too; None: of its own.

@@ -29,7 +29,7 @@ class Threads:
         return self._other if self._is_looking else self._used
 
     def took(self, seconds: float) -> None:
-        """What the step took that `next` was asked for."""
+        """Record the seconds of the step that `next` was asked for."""
         if not self._is_looking:
             self._steps_s.append(seconds)
             self._num_steps += 1

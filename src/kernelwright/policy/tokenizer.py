@@ -24,7 +24,7 @@ _ANSWER = "ANSWER"
 
 
 class Longest(StrEnum):
-    """What a token holds at most."""
+    """The longest text that a token holds."""
 
     LINE = "line"
     """Lines repeat from answer to answer: words are twice as many tokens (docs/LOG.md)."""

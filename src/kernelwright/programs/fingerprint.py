@@ -176,7 +176,7 @@ def _dimensions(program: Program, call: Call, value: Any) -> str:
 
 
 def _kept(value: Any) -> str:
-    """What counts of an attribute where sizes do not."""
+    """The part of an attribute that counts where sizes do not."""
     if isinstance(value, bool | str) or value is None:
         return repr(value)
     return "numbers"

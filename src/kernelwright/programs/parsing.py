@@ -131,7 +131,7 @@ class _EntryBody:
             self._assign(item, part)
 
     def value(self, node: ast.expr) -> Any:
-        """What the expression stands for, its calls appended to the program."""
+        """The value of the expression, its calls appended to the program."""
         try:
             return constant(node, self.names)
         except NotConstant:

@@ -12,8 +12,8 @@ from kernelwright.programs.text import to_text
 
 
 def program_record(program: Program) -> Record:
-    """What data sets hold of a program, names canonical. `text` alone says it all; the rest is for
-    those who select and count without parsing.
+    """The record of a program in data sets, names canonical. `text` alone says it all; the rest is
+    for those who select and count without parsing.
 
     Extern calls have no known FLOPs and count as none.
     """

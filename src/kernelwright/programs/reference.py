@@ -1,4 +1,4 @@
-"""What PyTorch computes for a program: its inputs, its results, and the fp64 oracle."""
+"""PyTorch's side of a program: its inputs, its results, and the fp64 oracle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -81,7 +81,7 @@ def run(
     dtype: torch.dtype | None = None,
     after: Callable[[Call, tuple[torch.Tensor, ...]], tuple[torch.Tensor, ...]] | None = None,
 ) -> list[torch.Tensor]:
-    """What the program returns on these inputs, call by call; dead values are freed.
+    """The results of the program on these inputs, call by call; dead values are freed.
 
     With dtype=torch.float64 it is the oracle: floating inputs are widened, casts to narrower
     floats do nothing, and random operators draw the masks of the native dtypes (seed torch alike).

@@ -1,4 +1,4 @@
-"""What collections yielded, as the table of docs/collect.md.
+"""The yield of collections, as the table of docs/collect.md.
 
 python -m kernelwright.report.collect_table results/collect.jsonl docs/collect.md
 """

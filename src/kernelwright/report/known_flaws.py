@@ -132,7 +132,7 @@ FLAWS: tuple[Flaw, ...] = (
 
 
 def flaws_of(level: int, number: int) -> Iterator[Flaw]:
-    """What others say of a task."""
+    """Published remarks on a task."""
     return (flaw for flaw in FLAWS if number in flaw.tasks.get(level, ()))
 
 

@@ -54,7 +54,7 @@ class Column:
     cases: dict[tuple[str, str], Record] = field(default_factory=dict)
     """By (kind, name)."""
     theirs: dict[tuple[str, str], Record] = field(default_factory=dict)
-    """What KernelBench's static checker said."""
+    """The verdict of KernelBench's static checker."""
 
     @property
     def device(self) -> str:

@@ -1,4 +1,4 @@
-"""What a run ended with: the sentences and counts of its result record, ready to print."""
+"""The end of a run: the sentences and counts of its result record, ready to print."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Headline:
     notes: tuple[str, ...]
     is_measured: bool
     title: str = "Result"
-    """What the figure is."""
+    """The meaning of the figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,9 +119,9 @@ def headline(run: ReportedRun) -> Headline:
 
 
 def better(run: ReportedRun) -> tuple[str, float, list[float]] | None:
-    """What is faster, PyTorch ("eager") or torch.compile ("compiled"), by median; the speed-up over
-    the two; the ends of its 95% interval, which are the smaller of both intervals' ends, or
-    nothing. None where one of the three was not timed."""
+    """The faster rival, PyTorch ("eager") or torch.compile ("compiled"), by median; the speed-up
+    over the two; the smaller ends of both 95% intervals, or nothing. None where one of the three was
+    not timed."""
     times = run.result["times"]
     if not all(times.get(name) for name in (EAGER, COMPILE, TIMED)):
         return None

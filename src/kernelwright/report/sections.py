@@ -239,7 +239,7 @@ def _graph(graph: Record | None) -> str:
 
 
 def facts(run: ReportedRun) -> Sequence[tuple[str, str]]:
-    """What ran where: label and value."""
+    """The programs and versions of a run: label and value."""
     environment, options = run.run["environment"], run.run["options"]
     versions = environment.get("versions", {})
     algebra = ", ".join(run.result.get("algebra", ())) or "none"

@@ -1,4 +1,4 @@
-"""What records say in short names, in words that a reader of the page knows."""
+"""The short names of records in words that a reader of the page knows."""
 
 import re
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ FORMS = {
     "compiled": "unchanged: torch.compile is the best known",
     "original": "unchanged: PyTorch stays",
 }
-"""What the user gets, by the form in records."""
+"""The user's code, by the form in records."""
 
 CHECKS = {
     "static rules": "The source follows the static rules.",
@@ -140,7 +140,7 @@ def form(name: str) -> str:
 
 
 def computed_by(name: str) -> str:
-    """What computes a result of a form, in a few words."""
+    """The code that computes a result of a form, in a few words."""
     return COMPUTED_BY[name]
 
 
@@ -182,7 +182,7 @@ def message(text: str) -> str:
 
 
 def notes(advice: Iterable[str]) -> list[str]:
-    """What the judge remarks of optimized.py, without hints on how to write the source.
+    """The judge's remarks on optimized.py, without hints on how to write the source.
 
     That source is generated, so its reader has nothing to change there.
     """

@@ -1,4 +1,4 @@
-"""What a group of answers to one program learns from: how each compares with the others.
+"""Advantages of the answers to one program: how each compares with the others.
 
 An answer without a reward (None: a failure of ours) is no member of its group: it changes nothing
 for the others and learns nothing.

@@ -1,4 +1,4 @@
-"""What became of an answer: the raw parts that every reward is made of.
+"""The outcome of an answer: the raw parts that every reward is made of.
 
 Failures of ours are no outcome: who has none for an answer leaves that answer out, and never
 counts it as wrong.

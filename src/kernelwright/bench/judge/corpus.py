@@ -115,7 +115,7 @@ class CorpusPlan:
     grade: str = "fresh"
     """Under "recycled" each judge's guests go from file to file."""
     checks: str = "all"
-    """What may refuse a file (`core.verdict.Checks`)."""
+    """The checks that may refuse a file (`core.verdict.Checks`)."""
     kernelbench: Path | None = None
     """A checkout of KernelBench, whose static checker reads the same files."""
 
@@ -249,8 +249,8 @@ def _without_verdict(entry: CorpusEntry, code: str, error: Exception) -> Record:
 
 
 def _read_by_kernelbench(checkout: Path, entries: Sequence[CorpusEntry]) -> list[Record]:
-    """What KernelBench's static checker says, run from its own file: as it is set (`strict`), and
-    with its warnings taken for refusals too (`warned`)."""
+    """The words of KernelBench's static checker, run from its own file: as it is set (`strict`),
+    and with its warnings taken for refusals too (`warned`)."""
     checker = _load(checkout / CHECKER)
     commit = subprocess.run(
         ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"],

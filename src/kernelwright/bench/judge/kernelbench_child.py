@@ -20,14 +20,14 @@ from kernelwright.bench.serving import serve
 from kernelwright.core.record import Record
 
 UNUSED = ("requests", "dotenv", "tqdm", "openai", "litellm")
-"""What KernelBench imports for asking models and fetching data, not for evaluating."""
+"""Modules that KernelBench imports for asking models and fetching data, not for evaluating."""
 ISSUE_LIMIT = 500
 ISSUES = ("compilation_error", "runtime_error", "correctness_issue")
 """Keys of its metadata."""
 
 
 def evaluate(job: Record) -> Record:
-    """What `eval_kernel_against_ref` says, correctness alone, in fp32."""
+    """The result of `eval_kernel_against_ref`, correctness alone, in fp32."""
     evaluator = _evaluator(Path(job["root"]))
     result = evaluator.eval_kernel_against_ref(
         Path(job["reference"]).read_text(encoding="utf-8"),

@@ -49,7 +49,8 @@ LEVELS = (1, 2, 5, 20)
 MAX_ELEMENTS, MAX_FLOPS = 1 << 20, 1 << 32
 """The limits of a value and of a program: seconds of a core in float64."""
 FILLERS = (437.5, 438.5, 0.0)
-"""What memory holds that nobody has written, as the judge's silence has it: odd, even and zero."""
+"""The contents of memory that nobody has written, as the judge's silence has it: odd, even and
+zero."""
 TILE = 64
 """Wrong tails are this share of a result."""
 
@@ -165,7 +166,8 @@ def _with_tail(value: torch.Tensor, other: torch.Tensor, tail: int) -> torch.Ten
 
 
 def judged(task: ProgramTask, name: str, cases: Cases, number: int) -> Record:
-    """What the first and the second look say of it, up to the first case that refuses it."""
+    """The verdicts of the first and the second look, up to the first case that refuses the
+    stand-in."""
     first, second, num_cases = "", "", 0
     for case in cases.all():
         posed = cases.pose_if_defined(case)

@@ -37,12 +37,12 @@ WALL_S = {"cuda": 10.0, "cpu": 60.0}
 """Limit of a request to a guest, by device: the interpreter is slow."""
 GOOD = "good"
 STEADY_SHARE = 0.95
-"""What is judged after this share is the run's end, when workers run out of jobs one by one."""
+"""Verdicts after this share are the run's end, when workers run out of jobs one by one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThroughputPlan:
-    """What is measured."""
+    """The settings of a measurement."""
 
     device: str = "auto"
     grade: str = "recycled"
@@ -151,7 +151,7 @@ def _judged(verdicts: Iterable[Record]) -> Iterator[Record]:
 
 
 def surprises(verdicts: Iterable[Record]) -> Record:
-    """What was judged otherwise than it was made: by kind, code, and which candidates."""
+    """Candidates whose verdict differs from their making: by kind, code, and name."""
     names: dict[str, list[str]] = defaultdict(list)
     for line in verdicts:
         kind = line["id"].rpartition("/")[2]

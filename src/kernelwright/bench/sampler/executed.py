@@ -14,7 +14,7 @@ from kernelwright.programs.tensors import meta_tensor, type_of
 
 @dataclass(slots=True)
 class Executed:
-    """What running programs showed."""
+    """Observations of programs that ran."""
 
     programs: int = 0
     calls: int = 0

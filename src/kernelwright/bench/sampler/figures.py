@@ -31,7 +31,7 @@ _TRIES = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FiguresPlan:
-    """What is drawn for figures."""
+    """The programs to draw for figures."""
 
     recipe: DrawRecipe
     level: int
@@ -43,7 +43,7 @@ class FiguresPlan:
 
 @dataclass(slots=True)
 class _FiguresPart:
-    """What a worker found in some of a plan's programs."""
+    """The counts that a worker took over some of a plan's programs."""
 
     spread: SpreadCounts
     expected: ExpectedPairs

@@ -1,4 +1,5 @@
-"""What many programs of a recipe hold: operators, attribute values, pairs of producer and consumer.
+"""The contents of many programs of a recipe: operators, attribute values, pairs of producer and
+consumer.
 
 They are counted as they are drawn and never written: a million of them are gigabytes.
 """

@@ -1,4 +1,5 @@
-"""What the verbs that train have in common: options, how many processes, how an end is told."""
+"""The common parts of the verbs that train: options, the number of processes, the words at the
+end."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the terminal says of training runs, from their records."""
+"""The terminal's table of training runs, from their records."""
 
 from collections.abc import Iterable, Sequence
 

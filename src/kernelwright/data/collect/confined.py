@@ -26,11 +26,11 @@ WALL_FACTOR = 10
 MEMORY_BYTES = 6 << 30
 """That a child may take beyond what its parent had."""
 _FORK = multiprocessing.get_context("fork")
-"""What the parent has imported, children need not."""
+"""Children need not import the modules that the parent has imported."""
 
 
 def confined(work: Callable[[], Record], timeout_s: float) -> Record:
-    """What `work` returns in a child process, as JSON.
+    """The result of `work` in a child process, as JSON.
 
     Args:
         timeout_s: of processor time, which depends less on what else the machine does.

@@ -28,7 +28,7 @@ _MAX_NESTING = 3
 _FEW_LAYERS = 2
 _DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_encoder_layers",
            "num_decoder_layers", "encoder_layers", "decoder_layers", "depth")  # fmt: skip
-"""What configurations call how often a layer is repeated: more of them are more of the same."""
+"""Names in configurations for the number of layers: more layers are more of the same."""
 
 
 def arguments_for(cls: type, nesting: int = 0) -> Iterator[Arguments]:
@@ -86,7 +86,7 @@ def _parameters(cls: type) -> tuple[list[inspect.Parameter], list[inspect.Parame
 
 
 def _constructor(cls: type) -> Any:
-    """What says most about its parameters: the first overload, where there are any."""
+    """The function that says most about the parameters: the first overload, where there are any."""
     init = inspect.getattr_static(cls, "__init__")
     overloads = typing.get_overloads(init) if inspect.isfunction(init) else []
     return overloads[0] if overloads else cls
@@ -138,7 +138,7 @@ def _by_hint(hint: Any, named: list[Maker], nesting: int) -> Iterator[Maker]:
 def _sequences(
     origin: Any, inner: tuple[Any, ...], named: list[Maker], nesting: int
 ) -> Iterator[Maker]:
-    """What the name suggests; else two of the inner type, or as many as a tuple says."""
+    """The values that the name suggests; else two of the inner type, or as many as a tuple says."""
     if fitting := [make for make in named if isinstance(make(), list | tuple)]:
         yield from fitting
         return

@@ -9,7 +9,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 
 _SETTLED = ("run", "source", "module")
-"""What a run that was cut short goes on after."""
+"""Kinds of records after which a resumed run goes on."""
 _COMMAND = "data collect"
 
 

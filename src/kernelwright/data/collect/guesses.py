@@ -1,4 +1,4 @@
-"""What a constructor's parameter is likely to take, from its name.
+"""Likely values of a constructor's parameter, from its name.
 
 Names are matched whole, in lower case, without leading and trailing underscores. Sizes are those of
 small deployed models.
@@ -89,7 +89,8 @@ _WIDTHS = (
 
 
 def values_by_name(name: str, *, alike: bool) -> tuple[Any, ...]:
-    """What a parameter of this name may take, likeliest first; nothing where the name is unknown.
+    """Values that a parameter of this name may take, likeliest first; nothing where the name is
+    unknown.
 
     Args:
         alike: one width for everything: blocks with a residual need it. Where what goes in differs

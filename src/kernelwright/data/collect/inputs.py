@@ -124,8 +124,8 @@ _OFTEN_NEEDED = ("rotary", "positions", "angles")
 
 
 def kind_of(parameter: inspect.Parameter) -> str:
-    """What a parameter of forward takes: "tensor", "ids", "mask" ...; "plain" where an optional
-    one is best left alone."""
+    """The kind of input that a parameter of forward takes: "tensor", "ids", "mask" ...; "plain"
+    where an optional one is best left alone."""
     hint = str(parameter.annotation)
     is_annotated = parameter.annotation is not parameter.empty
     says_tensor = "Tensor" in hint

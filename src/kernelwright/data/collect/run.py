@@ -24,12 +24,12 @@ from kernelwright.sandbox.workers.executor import Done, Executor, Factory, Job
 from kernelwright.sandbox.workers.local import LocalExecutor
 
 _IMPORT_S = 600.0
-"""What a worker may take for its own imports, beside the child's time."""
+"""Seconds that a worker may take for its own imports, beside the child's time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectOptions:
-    """What a collection depends on besides its target."""
+    """The settings of a collection besides its target."""
 
     max_calls: int = 5
     """The most calls of a program."""

@@ -129,7 +129,7 @@ def _of_numbers(module: nn.Module) -> Iterator[Shape]:
 
 
 def _of_config(module: nn.Module) -> Iterator[Shape]:
-    """What a configuration says: an image, or tokens of its hidden size."""
+    """The shape that a configuration implies: an image, or tokens of its hidden size."""
     config: Any = getattr(module, "config", None)
     side = getattr(config, "image_size", None)
     if isinstance(side, int) and not isinstance(side, bool):

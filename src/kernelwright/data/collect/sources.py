@@ -1,4 +1,4 @@
-"""What a target consists of, found without running any of it.
+"""The modules of a target, found without running any of it.
 
 A target is a Python file, a folder of them, an installed package or module, or
 "package.module:factory". It is taken apart into sources: files that may define modules, files that
@@ -27,7 +27,7 @@ class CollectSource:
     name: str
     """Its file, relative to the target or, of a package, to where packages lie; or the factory."""
     where: str
-    """What to import: dotted module, path of the file, or the factory."""
+    """The object to import: dotted module, path of the file, or the factory."""
 
     def to_json(self) -> Record:
         return asdict(self)
@@ -117,7 +117,7 @@ def _names(file: Path) -> list[str]:
 
 
 def _kind(file: Path) -> str | None:
-    """What a file on its own may be, read off its text; None where it can hold no module."""
+    """The kind of a file on its own, read off its text; None where it can hold no module."""
     try:
         text = file.read_text(encoding="utf-8")
         top = ast.parse(text).body

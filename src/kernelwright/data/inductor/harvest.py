@@ -1,4 +1,4 @@
-"""What TorchInductor writes for a program: its Triton code, taken before anything compiles or runs.
+"""TorchInductor's Triton code for a program, taken before anything compiles or runs.
 
 Inductor has a backend that writes Triton for the CPU; a machine needs no GPU for it, and what it
 writes is the same but for the device. Sizes are symbols, so that the code is for every shape.
@@ -38,7 +38,7 @@ def fused_operator(x0):
     t0 = torch.neg(x0)
     return [t0]
 """
-"""What Inductor compiles wherever it compiles at all."""
+"""A program that Inductor compiles wherever it compiles at all."""
 
 
 class NotHarvested(Exception):

@@ -13,7 +13,7 @@ _EMPTY = frozenset({"empty_strided_cpu", "empty_strided_cuda"})
 _LIBRARY = frozenset({"mm", "bmm", "addmm", "baddbmm", "convolution"})
 """Calls of `extern_kernels` that `torch` has by the same name, with the same arguments."""
 _MAY_CALL = frozenset({"max", "min"})
-"""What an expression of sizes may call."""
+"""Functions that an expression of sizes may call."""
 _VIEW = "reinterpret_tensor"
 _EXPRESSIONS = frozenset({*_MAY_CALL, _VIEW})
 
@@ -27,7 +27,7 @@ class Launch:
 
 @dataclass(slots=True)
 class Wrapper:
-    """What `fused_operator` does, in order: text, or a launch that is yet to be written."""
+    """The steps of `fused_operator`, in order: text, or a launch that is yet to be written."""
 
     steps: list[str | Launch] = field(default_factory=list)
     sizes: dict[str, str] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class _WrapperReading:
             self.names[target] = target
 
     def _made(self, value: ast.expr) -> str:
-        """What makes a tensor or a size."""
+        """The expression that creates a tensor or a size."""
         function = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
         if not isinstance(value, ast.Call) or function in _EXPRESSIONS:
             return self._text(value)

@@ -82,7 +82,7 @@ def _jobs(
 
 
 def _job(pair: Record) -> Job:
-    """What a reader of the answer would be judged by: the text is read as a model's is."""
+    """The job that judges a reader of the answer: the text is read as a model's is."""
     answer = read_answer(pair["completion"][0]["content"], origin=pair["source"])
     assert answer.candidate is not None, "shards hold what can be read"
     return Job(id=pair["id"], reference=pair["program"], candidate=answer.candidate.source)

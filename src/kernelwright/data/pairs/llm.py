@@ -38,7 +38,7 @@ you see how.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LlmOptions:
-    """What a recipe's part says of its model."""
+    """The settings of a recipe's part for its model."""
 
     model: str
     """openai:URL#model. The key is in the environment (`policy.endpoint`)."""
@@ -129,8 +129,8 @@ class LlmSource:
 
 
 def _reasoning(text: str) -> str:
-    """What stands between the first mark of thinking and the next that ends it. (One expression
-    for both looks for the end again from every beginning.)"""
+    """The text between the first mark of thinking and the next that ends it. (One expression for
+    both looks for the end again from every beginning.)"""
     begin = _THINKING.search(text)
     end = begin and _THINKING_END.search(text, begin.end())
     return text[begin.end() : end.start()].strip() if begin and end else ""
@@ -161,7 +161,7 @@ class _Talk:
 
 
 def _compiled(request: Request, seed: int) -> Candidate | str:
-    """What Inductor writes, or why there is none."""
+    """Inductor's code, or why there is none."""
     try:
         return rewrite(harvest(request.program), request.program, seed, request.mode)
     except NotHarvested:

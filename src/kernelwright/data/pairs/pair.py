@@ -39,7 +39,7 @@ class Pair:
     completion: str
     """The assistant's."""
     reasoning: str
-    """What a model wrote before its answer; mostly nothing."""
+    """The text that a model wrote before its answer; mostly nothing."""
     source: str
     """Who answered: "teacher", "inductor", "llm"."""
     origin: str

@@ -1,4 +1,4 @@
-"""What a data set is made of: a recipe in TOML (docs/data.md), checked and recorded."""
+"""The parts of a data set: a recipe in TOML (docs/data.md), checked and recorded."""
 
 import re
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class RecipePart:
     """The licence of the pairs. Empty: the project's licence for drawn programs, and the file's own
     for collected programs."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the source wants to know besides."""
+    """Further settings of the source."""
 
     def __post_init__(self) -> None:
         where = f"part {self.name!r}"

@@ -24,7 +24,8 @@ class ShardSelection:
 
 
 def select(paths: Iterable[Path], recipe: PairsRecipe) -> ShardSelection:
-    """What is kept of these shards, which depends on their pairs and the recipe alone.
+    """The pairs that are kept of these shards; they depend on the shards' pairs and the recipe
+    alone.
 
     Of the same source text for the same program, the first is kept.
     """

@@ -270,7 +270,7 @@ def _both(one: str, other: str) -> str:
 
 
 def _flaw(pair: Pair) -> str:
-    """What is wrong with an answer's text alone; empty where nothing is."""
+    """The flaw of an answer's text alone; empty where there is none."""
     answer = read_answer(pair.completion, origin=pair.source)
     if answer.candidate is None:
         return f"unreadable: {answer.malformed}"

@@ -1,4 +1,4 @@
-"""What a pool holds: programs, the answers to each, and what the judge found of them.
+"""The contents of a pool: programs, the answers to each, and the judge's findings about them.
 
 A shard is JSONL, a line a program. Tokens and log-probabilities are base64 of little-endian int32
 and float16: as JSON numbers they would take three times the room.

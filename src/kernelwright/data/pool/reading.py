@@ -1,5 +1,5 @@
-"""What other processes do while a model decodes: the teacher writes, answers are read and timed by
-the cost model."""
+"""The work of other processes while a model decodes: the teacher writes, answers are read and timed
+by the cost model."""
 
 import multiprocessing
 import signal
@@ -32,7 +32,7 @@ def taught(program: str, limit: int, seed: int, precision: str) -> list[str]:
 
 
 def estimates(program: str, answers: Sequence[str], origin: str) -> list[Estimate]:
-    """What the cost model says of each answer to a program."""
+    """The cost model's estimate of each answer to a program."""
     parsed, rows = parse(program), list[Estimate]()
     for text in answers:
         answer = read_answer(text, origin=origin)

@@ -54,8 +54,8 @@ class JudgingSettings:
     precision: str = "strict"
     mode: str = "pure"
     checks: str = "all"
-    """What may refuse an answer. "values" compares outputs alone, as published benchmarks do, and
-    shows what a policy learns from such a judge."""
+    """The checks that may refuse an answer. "values" compares outputs alone, as published
+    benchmarks do, and shows what a policy learns from such a judge."""
     timing: bool = True
     """Time correct answers; on a GPU only."""
     timing_s: float | None = None

@@ -21,7 +21,7 @@ LEAST = 2
 
 @dataclass(frozen=True, slots=True)
 class JudgedStep:
-    """What is known of one step of an answer."""
+    """The verdict on one step of an answer."""
 
     functions: frozenset[str]
     """The step's wrapper and kernels, by name."""

@@ -19,7 +19,7 @@ Choice = Mapping[str, Any]
 
 
 class ValueKind(NamedTuple):
-    """What a value is before it has sizes."""
+    """The kind of a value before it has sizes."""
 
     rank: int
     dtype: str
@@ -98,7 +98,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class FormSpace:
-    """What forms may use."""
+    """The dtypes, ranks and operators that forms may use."""
 
     max_rank: int = 5
     floats: tuple[str, ...] = ("float32", "float16", "bfloat16")

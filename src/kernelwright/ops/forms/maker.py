@@ -217,7 +217,7 @@ class _NamedCall:
     def results(
         self, shapes: Sequence[Shape], attributes: Mapping[str, Any]
     ) -> tuple[TensorType, ...]:
-        """What the shape rule says; it runs on sizes as on ints."""
+        """The types by the shape rule; the rule runs on sizes as on ints."""
         bound = {**self.defaults, **attributes}
         for slot, shape in zip(self.slots, shapes, strict=True):
             operand = TensorType(cast("tuple[int, ...]", shape), slot.kind.dtype)

@@ -31,7 +31,7 @@ def _adaptive(maker: Maker) -> Iterator[Form]:
 
 
 def _shrunk(rank: int) -> Operands:
-    """What is made smaller: to its own size it would stay as it is."""
+    """Operands of a pooling to a smaller size: to its own size an axis would stay as it is."""
     batch, channels, *more = sizes("s", rank)
 
     def operands(choice: Choice) -> tuple[tuple[Shape], Attributes]:

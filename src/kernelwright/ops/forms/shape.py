@@ -130,7 +130,7 @@ _PARTS: Mapping[str, Callable[[Size], tuple[Size, Attributes]]] = {
     "all but the first": lambda n: (n + 1, {"start": 1}),
     "all but the last": lambda n: (n + 1, {"end": -1}),
 }
-"""What a slice keeps -> the size of the axis, in a size of its own, and how it is said."""
+"""The part that a slice keeps -> the size of the axis, in a size of its own, and its spelling."""
 
 
 def _slice(x: Shape, choice: Choice) -> Moved:

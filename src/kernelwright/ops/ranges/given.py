@@ -1,4 +1,4 @@
-"""What a rule is given: one call, its parameters and what is known of the values it reads."""
+"""The inputs of a rule: one call, its parameters and the known facts about the values it reads."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

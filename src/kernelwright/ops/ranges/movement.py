@@ -67,7 +67,7 @@ def _positions(g: Given) -> Spread:
 
 
 def _with_added(g: Given, name: str, most: int, total: int) -> Spread:
-    """What is added to elements of the input.
+    """The value that is added to elements of the input.
 
     Args:
         name: the parameter that holds the addends.

@@ -1,4 +1,4 @@
-"""What lies between a product and the sum that is taken over it: scaling and shifting, which a sum
+"""The calls between a product and the sum that is taken over it: scaling and shifting, which a sum
 lets through."""
 
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ def diagonal_product(site: Site) -> tuple[Ref, ...] | None:
 
 
 def _entries(site: Site, matrix: Ref) -> Ref | None:
-    """What lies on the diagonal of a value, where that is how it was made."""
+    """The entries on the diagonal of a value, where the value was built from them."""
     index = site.flow.maker(matrix)
     maker = None if index is None else site.flow.program.calls[index]
     if maker is None or maker.op != "aten.diag_embed.default" or len(maker.args) > 1:

@@ -11,8 +11,8 @@ _TAKES_BACK = ("softmax", "log_softmax", "layer_norm", "group_norm", "instance_n
 
 
 def cancelled_shift(site: Site) -> tuple[Ref, ...] | None:
-    """What is added before a normalization over elements that all get the same: softmax(x + c), the
-    bias of a convolution before an instance norm."""
+    """Drop a value that is added to all elements of a group before its normalization: softmax(x +
+    c), the bias of a convolution before an instance norm."""
     call = site.call
     if call.op not in _TAKES_BACK or (axes := normalized_axes(site.flow, call)) is None:
         return None
@@ -25,7 +25,7 @@ def cancelled_shift(site: Site) -> tuple[Ref, ...] | None:
 
 
 def _unshifted(site: Site, before: Call, axes: frozenset[int]) -> Ref | None:
-    """What a call returns without what it adds evenly over the axes."""
+    """The result of a call without the value that it adds evenly over the axes."""
     if before.op in ("add", "sub"):
         whole, rest = operands(site.flow, before)
         is_first = bool(whole) and (before.op == "add" or whole[0] == before.arg("input"))

@@ -75,7 +75,7 @@ class Site:
 
 
 Rule = Callable[[Site], tuple[Ref, ...] | None]
-"""What may stand for the call's results, one for each; None where the rule does not apply."""
+"""The replacements of the call's results, one for each; None where the rule does not apply."""
 
 
 def is_float(made: TensorType) -> bool:

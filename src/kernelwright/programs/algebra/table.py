@@ -55,5 +55,6 @@ RULES: tuple[Rule, ...] = (
     own_multiple,
     folded_scale,
 )
-"""What lays open comes first, then what drops the most; weights are scaled once all else is done.
+"""Rules that lay open come first, then those that drop the most; weights are scaled once all else
+is done.
 """

@@ -100,7 +100,7 @@ def _first_line(error: BaseException) -> str:
 def _wrong_inputs(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> str | None:
-    """What the signature of forward says against the inputs; None where they fit."""
+    """The mismatch of the inputs with the signature of forward; None where they fit."""
     try:
         signature = inspect.signature(module.forward)
     except (TypeError, ValueError):
@@ -122,7 +122,7 @@ def _signature_remedy(module: torch.nn.Module, args: tuple[Any, ...]) -> str:
 def _plain_error(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> BaseException | None:
-    """What the module raises in plain PyTorch on copies of the inputs; None where it runs."""
+    """The error of the module in plain PyTorch on copies of the inputs; None where it runs."""
     buffers = [(tensor, tensor.clone()) for tensor in module.buffers() if not tensor.is_meta]
     copies = pytree.tree_map(
         lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf,

@@ -43,7 +43,7 @@ def init_for_domain(domain: Domain, made: TensorType, bound: int | None = None) 
 
 
 class Uses:
-    """What reads each value of a program, and what that asks of the values drawn for it."""
+    """The calls that read each value of a program, and their demands on the values drawn for it."""
 
     def __init__(self, program: Program) -> None:
         self.program, self._users = program, program.users()

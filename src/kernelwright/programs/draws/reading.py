@@ -55,7 +55,7 @@ class DrawnInput:
 def read_inputs(
     function: ast.FunctionDef, constants: Mapping[str, Any], source: SourceText
 ) -> list[DrawnInput]:
-    """What `get_inputs` returns, in order.
+    """The tensors that `get_inputs` returns, in order.
 
     Raises:
         UsageError: it does more than draw; names the line.

@@ -171,7 +171,7 @@ class _Apart:
 
 
 def _call_of(statement: ast.stmt, functions: Collection[str]) -> _WrapperCall | None:
-    """What a statement calls, where it does nothing but call a function of the answer."""
+    """The function of the answer that a statement calls, where it does nothing else."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     call, target = statement.value, statement.targets[0]

@@ -157,8 +157,8 @@ class _Growth:
 def _remainders(
     program: Program, found: Collection[frozenset[int]], *, every: bool
 ) -> set[frozenset[int]]:
-    """What a later part leaves where an earlier one has taken their common calls: views, which both
-    grow over, or any where nothing may stay in PyTorch."""
+    """The calls that a later part has left where an earlier one has taken their common calls:
+    views, which both grow over, or any where nothing may stay in PyTorch."""
     holders: dict[int, list[frozenset[int]]] = {}
     for part in sorted(found, key=min):
         for call in part:

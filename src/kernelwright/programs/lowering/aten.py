@@ -126,7 +126,7 @@ class Translator:
         self._values[node] = value if value is not None else self._as_extern(node, name, values)
 
     def _arguments(self, node: Node) -> dict[str, Any]:
-        """What the node gives, by the names of the schema."""
+        """The arguments of the node, by the names of the schema."""
         schema = extern.schema_args(str(node.target))
         bound = {arg.name: value for arg, value in zip(schema, node.args, strict=False)}
         try:

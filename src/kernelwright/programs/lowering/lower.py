@@ -37,7 +37,7 @@ _KINDS = {
 
 
 _LIMITS = {"minimum": "max", "maximum": "min"}
-"""What a number among the operands is to a clamp."""
+"""The parameter of a clamp that a number among the operands stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +418,7 @@ def _declare_inputs(
 
 @dataclass(slots=True)
 class _Results:
-    """What the exported graph returns: the module's outputs first, then new buffer values."""
+    """The results of the exported graph: the module's outputs first, then new buffer values."""
 
     outputs: list[Ref] = field(default_factory=list)
     user_outputs: list[tuple[str, Any]] = field(default_factory=list)
@@ -491,6 +491,6 @@ class _Results:
 
 
 def _user_inputs(exported: ExportedProgram) -> list[InputSpec]:
-    """What the signature says of each leaf of the inputs."""
+    """The leaves of the inputs, as the signature describes them."""
     specs = exported.graph_signature.input_specs
     return [spec for spec in specs if spec.kind is InputKind.USER_INPUT]

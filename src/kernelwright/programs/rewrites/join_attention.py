@@ -18,9 +18,9 @@ _PRODUCTS = {"matmul": "other", "bmm": "mat2"}
 MAX_FILL = -1e9
 """A fill value at or below this number counts as a mask: softmax gives the key probability 0."""
 FILL = -1e30
-"""What an additive mask uses in place of a finite fill. Adding this number rounds every score to
-the number itself, in float64 too. So a row that keeps no key has equal probabilities, as in the
-original. No later mask may change these scores."""
+"""The number that an additive mask uses in place of a finite fill. Adding this number rounds every
+score to the number itself, in float64 too. So a row that keeps no key has equal probabilities, as
+in the original. No later mask may change these scores."""
 MAX_MASK_ELEMENTS = 1 << 25
 """A mask that no input decides is computed, to see whether it is causal, up to this size."""
 
@@ -30,7 +30,7 @@ Renamed = Callable[[Ref], Ref]
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
-    """What keys a row keeps, or a tensor that is added to scores."""
+    """The keys that a row keeps, or a tensor that is added to scores."""
 
     value: Ref
     keeps: bool | None = None
@@ -130,7 +130,7 @@ def _scaled(flow: Dataflow, attention: _Attention, call: Call) -> _Attention | N
 
 
 def _masked(flow: Dataflow, call: Call) -> list[tuple[Any, _Mask]]:
-    """What a call may mask, and how."""
+    """The scores that a call masks, and the mask."""
     if call.op == "masked_fill" and (fill := _fill(flow, call.arg("value"))) is not None:
         return [(call.arg("input"), _Mask(call.arg("mask"), keeps=False, fill=fill))]
     if call.op == "where":
@@ -246,7 +246,8 @@ def _kept(builder: Builder, mask: _Mask, new: Renamed) -> Ref:
 
 
 def _added(builder: Builder, mask: _Mask, dtype: str, new: Renamed) -> Ref:
-    """What the mask adds to scores, in their dtype: 0 where a key is kept, the fill elsewhere."""
+    """The mask as a term of the scores, in their dtype: 0 where a key is kept, the fill
+    elsewhere."""
     added = new(mask.value)
     if mask.keeps is not None:
         # float16 holds no number as low as MAX_FILL: the original fills with -inf there.

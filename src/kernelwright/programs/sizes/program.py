@@ -53,7 +53,7 @@ def sized_record(sized: SizedProgram) -> Record:
 
 
 def sized_of(record: Record) -> SizedProgram:
-    """What `sized_record` describes.
+    """The program that `sized_record` describes.
 
     Raises:
         UsageError: a text is no program.
@@ -89,7 +89,7 @@ def spelled(
 
 
 def _outline(program: Program) -> tuple[Any, ...]:
-    """What does not depend on sizes."""
+    """The parts of a program that do not depend on sizes."""
     inputs = [(value.name, value.type.dtype, value.type.rank) for value in program.inputs]
     calls = [
         (

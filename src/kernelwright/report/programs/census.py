@@ -1,4 +1,4 @@
-"""What the programs of some files hold, counted from their records alone."""
+"""The contents of the programs of some files, counted from their records alone."""
 
 import json
 from collections import Counter

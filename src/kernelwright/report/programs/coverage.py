@@ -1,4 +1,4 @@
-"""What of a recipe's space the programs of its files reach."""
+"""The part of a recipe's space that the programs of its files reach."""
 
 import json
 from collections.abc import Hashable, Iterable
@@ -20,7 +20,7 @@ class CoverageShare:
 
 @dataclass(slots=True)
 class RecipeSpace:
-    """What the recipes of some files allow."""
+    """The space that the recipes of some files allow."""
 
     families: dict[str, str] = field(default_factory=dict)
     """The family of every operator."""

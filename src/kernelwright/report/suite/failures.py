@@ -17,7 +17,7 @@ _STAYS = {
     "compiled": "torch.compile is the best known.",
     "original": "PyTorch stays.",
 }
-"""What the user gets without a kernel, by form."""
+"""The user's code without a kernel, by form."""
 _OTHER = "The kernel was refused: {reason}."
 """A verdict on the kernel itself."""
 

@@ -46,7 +46,8 @@ class Suite:
 
     @property
     def disagreements(self) -> list[str]:
-        """What its evaluator says of each kernel that it refuses, and what the judge measured."""
+        """The messages of KernelBench's evaluator about kernels that it refuses, and the judge's
+        measurements."""
         errors = {(case["level"], case["id"]): case.get("errors") for case in self.cases}
         return [
             f"{line['level']}/{line['name']}: {line['issue']}"
@@ -158,7 +159,7 @@ def sentence(suite: Suite) -> str:
 
 
 def _facts(suite: Suite) -> list[str]:
-    """What all figures rest on."""
+    """The settings that all figures rest on."""
     options, environment = suite.run["options"], suite.run["environment"]
     device = str(environment["gpu"] or "CPU, no times").split(",")[0]
     flags = {_flags(case["tf32"]) for case in suite.cases if case.get("tf32")}

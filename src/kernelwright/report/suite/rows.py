@@ -60,7 +60,7 @@ def row_of(case: Record, baselines: list[str], link: str) -> CaseRow:
 
 
 def _result(case: Record) -> Cell:
-    """What the user gets; why there is no right kernel, or how slow the right one is."""
+    """The user's result; why there is no right kernel, or how slow the right one is."""
     if not case["correct"]:
         return Cell("result", failures.why(case), is_number=False, raw=failures.raw(case))
     form = form_of(case)

@@ -1,4 +1,4 @@
-"""What the cases of a KernelBench run add up to, by level and set of tasks.
+"""Scores of a KernelBench run, by level and set of tasks.
 
 A case is correct where the judge accepted a kernel, fast or not; it beats a baseline where the 95%
 interval of the speed-up excludes 1. Means "as delivered" take what the user gets for a task: where
@@ -167,7 +167,7 @@ def delivered_without_algebra(case: Record, baseline: str) -> float | None:
 
 
 def share_of_graph(case: Record) -> float:
-    """What of a task's speed-up is left where its kernels are launched one by one."""
+    """The share of a task's speed-up that is left where its kernels are launched one by one."""
     graph = case.get("graph")
     return float(graph["replayed_ms"] / graph["launched_ms"]) if graph else 1.0
 

@@ -75,7 +75,7 @@ def fast(scores: Sequence[Scores]) -> Rows:
 
 
 def spent(scores: Sequence[Scores]) -> Rows:
-    """What it took, what rewrites had a part in, how near the hardware's limit it is, pass@k."""
+    """The time spent, the part of rewrites, the distance from the hardware's limit, pass@k."""
     has_samples = any(level.pass_at for level in scores)
     heads = ("level", "seconds", "candidates", "won with algebra", "won with other rewrites")
     rows: Rows = [(*heads, "won as a graph", "of the roofline", *["pass@k"] * has_samples)]

@@ -112,7 +112,7 @@ def sentence(name: str, levels: Sequence[LevelScores]) -> str:
 
 
 def _facts(run: Record) -> list[str]:
-    """What all figures rest on."""
+    """The settings that all figures rest on."""
     options, environment = run["options"], run["environment"]
     is_greedy = options["temperature"] == 0
     drawn = f"temperature {options['temperature']:g}, top-p {options['top_p']:g}"

@@ -1,5 +1,4 @@
-"""What the answers of a policy to programs add up to: by level, by operator, one suite beside
-another.
+"""Scores of a policy's answers to programs: by level, by operator, one suite beside another.
 
 Where a policy was asked for several samples, pass@k is over all of them; what `suite_scores` counts
 (correct, faster, mean speed-up) is the first one's.

@@ -20,7 +20,7 @@ from kernelwright.report.format import factor
 from kernelwright.report.training.run import Training
 
 SECONDS = ("decode", "judge_wait", "learn", "lock_wait", "other")
-"""What the seconds of a step add up to; judging goes on beside decoding and learning."""
+"""The parts of a step's seconds; judging goes on beside decoding and learning."""
 ACCEPTED = "accepted"
 CANDIDATE = "candidate"
 """Among what became of answers: those that hold one."""

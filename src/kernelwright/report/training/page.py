@@ -62,7 +62,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What was answered to one program, early and late."""
+    """The answers to one program, early and late."""
 
     program: Asked
     before: Judged
@@ -132,7 +132,7 @@ def names_of(runs: Sequence[Training]) -> list[str]:
 
 
 def _facts(run: Training) -> list[str]:
-    """What all figures rest on."""
+    """The settings that all figures rest on."""
     part = run.parts[-1]
     environment, recipe = part["environment"], part["recipe"]
     gpu, processes = environment["gpu"], part["processes"]

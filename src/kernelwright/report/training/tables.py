@@ -1,4 +1,4 @@
-"""What a training run's page and the terminal say in tables."""
+"""The tables of a training run's page and of the terminal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,7 +205,7 @@ def validation_rows(run: Training) -> Rows:
 
 
 def ending_rows(run: Training) -> Rows:
-    """What became of rollouts, as shares of them, at the run's beginning and at its end."""
+    """The outcomes of rollouts, as shares of them, at the run's beginning and at its end."""
     edge = max(1, len(run.steps) // EDGE)
     sides = (run.steps[:edge], run.steps[-edge:])
     endings = [[_endings(line) for line in side] for side in sides]

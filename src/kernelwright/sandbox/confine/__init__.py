@@ -1,1 +1,1 @@
-"""What keeps a guest from the rest of the machine: namespaces, Landlock, seccomp, limits."""
+"""The confinement of a guest: namespaces, Landlock, seccomp, limits."""

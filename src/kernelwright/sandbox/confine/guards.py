@@ -1,4 +1,5 @@
-"""What keeps a guest from the rest of the machine. Each guard is tried; what holds is reported.
+"""The guards that keep a guest from the rest of the machine. Each guard is tried; what holds is
+reported.
 
 None needs root. A guard the kernel refuses is missing from the report and stops nothing. The
 namespaces are there when the guest is forked (`namespaces.fork`); `confine` adds the rest.
@@ -17,7 +18,7 @@ from kernelwright.sandbox.confine.namespaces import Namespaces
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confinement:
-    """What one guest may use."""
+    """The resources that one guest may use."""
 
     folder: Path
     """Where it works, and may not write."""

@@ -27,8 +27,8 @@ _CONFIGURATION = [
         "timezone", "locale.alias", "nsswitch.conf", "passwd", "group", "ssl/certs",
     )
 ]  # fmt: skip
-"""What the loader, the C library and compilers read. Other files of /etc may hold secrets, and a
-guest of root could read them."""
+"""Files that the loader, the C library and compilers read. Other files of /etc may hold secrets,
+and a guest of root could read them."""
 
 
 def restrict(

@@ -1,4 +1,4 @@
-"""What processes of ours do when the process that they work for has ended.
+"""End processes of ours when the process that they work for has ended.
 
 They see that their channel is closed. A killed process closes its channels before its locks and
 its other files, in no fixed order, and is gone as a parent when all are closed.

@@ -192,7 +192,8 @@ _MODULES = [
 ]  # fmt: skip
 
 _LATE = {("torch", "manual_seed")}
-"""What PyTorch itself replaces when a submodule of its own is first imported (torch._dynamo)."""
+"""Objects that PyTorch itself replaces when a submodule of its own is first imported
+(torch._dynamo)."""
 
 _MADE_MODULES = ("cython_runtime", "_cython_", "_remote_module_non_scriptable")
 """Modules that compiled packages and PyTorch make as they are imported, without a file."""
@@ -201,7 +202,7 @@ _BUILT_MODULES = {"cuda_utils", "__triton_launcher"}
 """Modules that Triton's driver compiles into its cache at the first launch."""
 
 _LATE_NAMES = {"__slotnames__"}
-"""What `copy` and `pickle` remember of a class, in the class."""
+"""Attributes by which `copy` and `pickle` remember a class, in the class."""
 
 _GROWING = ("CudaUtils", "CudaDriver")
 """Classes of Triton's driver that keep their one instance as an attribute, made at first use."""
@@ -299,7 +300,7 @@ class Objects:
         self.renew()
 
     def renew(self) -> None:
-        """What is there now is what should be there."""
+        """Make the present state the expected state."""
         self._groups = [
             _Group(group.name, group.space) if group.report()[1] else group
             for group in self._groups
@@ -389,7 +390,7 @@ def _is_aten(implementation: str) -> bool:
 
 
 def _hooks() -> dict[str, object]:
-    """What Python, PyTorch and Triton call behind everybody's back."""
+    """Functions that Python, PyTorch and Triton call behind everybody's back."""
     modules = torch.nn.modules.module
     hooks: dict[str, object] = {
         "sys.path": tuple(sys.path),

@@ -37,7 +37,7 @@ class LoadedCandidate:
     kernels: tuple[str, ...]
 
     def call(self, instance: int) -> Callable[..., object]:
-        """What a judged call calls."""
+        """The function that a judged call calls."""
         return self.instances.get(instance) if self.function is None else self.function
 
 
@@ -118,7 +118,7 @@ def _construct(entry: Callable[..., Any], init: dict[str, Any]) -> torch.nn.Modu
 
 
 def _init_inputs(text: str) -> tuple[list[Any], dict[str, Any]]:
-    """What `get_init_inputs` of this text returns."""
+    """The result of `get_init_inputs` of this text."""
     namespace: dict[str, Any] = {"__name__": "reference"}
     exec(compile(text, "<reference>", "exec"), namespace)
     values = namespace["get_init_inputs"]() if "get_init_inputs" in namespace else []

@@ -24,5 +24,5 @@ def disguised(stock: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def stock_of(function: object) -> object:
-    """What a function of ours stands in for; None of any other."""
+    """The original that a function of ours stands in for; None for any other function."""
     return _stocks.get(function)

@@ -271,8 +271,8 @@ class Inside:
         return {}, []
 
     def _given(self, kept: list[Any], manner: Manner, zones: RedZones | None = None) -> list[Any]:
-        """What the call gets: copies of the inputs at addresses that the call before did not use,
-        or the objects of the call before with these contents."""
+        """The arguments of the call: copies of the inputs at addresses that the call before did not
+        use, or the objects of the call before with these contents."""
         if manner.keeps_objects and fit(self.used, kept):
             for mine, value in zip(self.used, kept, strict=True):
                 if isinstance(mine, torch.Tensor):  # no operator of autograd's counts this write
@@ -379,7 +379,7 @@ class Inside:
         crossings: Crossings,
         operators: dict[str, int],
     ) -> object:
-        """What the call returns; the operators that ran are added to `operators`."""
+        """The results of the call; the operators that ran are added to `operators`."""
         witness = self.launches.witness = Witness()
         self.launches.crossings = crossings
         try:
@@ -396,7 +396,7 @@ class Inside:
     def _witnessed(
         self, call: Callable[..., object], inputs: list[Any], operators: dict[str, int]
     ) -> object:
-        """What the call returns. The observer below Python runs as it does in a watched call, so
+        """The results of the call. The observer below Python runs as it does in a watched call, so
         that nobody tells the two apart by it."""
         witness = self.launches.witness = Witness()
         try:
@@ -457,7 +457,7 @@ class Inside:
         return {"time_ms": self.timer.time(**how)}, []
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
-        """What the timed call returned; its outputs can be fetched."""
+        """The description of the timed call's results; its outputs can be fetched."""
         described = self._describe(self.timer.result, self.timer.inputs)
         return {**described, "process": self.attester.brief()}, []
 

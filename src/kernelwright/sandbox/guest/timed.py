@@ -42,11 +42,11 @@ class Timer:
     def ready(
         self, function: Callable[..., object], inputs: list[Any], *, has_grad: bool = False
     ) -> None:
-        """What is timed next: a call, in this grad mode."""
+        """Prepare the next timed call, in this grad mode."""
         self._call, self.inputs, self._has_grad = partial(function, *inputs), inputs, has_grad
 
     def ready_to_replay(self, kept: list[Any]) -> None:
-        """What is timed next: a replay of the captured graph on these values."""
+        """Prepare the next timed replay of the captured graph on these values."""
         if self._replays is None:
             raise RuntimeError("no graph has been captured")
         self._replays.refill(kept)

@@ -12,7 +12,7 @@ from kernelwright.timing.stages import stage
 
 @dataclass(frozen=True, slots=True)
 class KernelUsage:
-    """What one compiled kernel asks of the GPU."""
+    """The GPU resources of one compiled kernel."""
 
     registers: int
     """Per thread."""

@@ -39,7 +39,7 @@ class Exchange:
         self.alive = True
 
     def hello(self) -> wire.Header:
-        """What the guest says first.
+        """The guest's first message.
 
         Raises:
             TimeoutError, wire.Closed, wire.Malformed: the guest did not start.
@@ -105,7 +105,7 @@ class Exchange:
         )
 
     def _fault(self, header: wire.Header) -> GuestFault:
-        """What the request raised; a lost CUDA context ends the guest."""
+        """The error of the request; a lost CUDA context ends the guest."""
         if header.get("context_lost"):
             self.end()
         with self.reading():

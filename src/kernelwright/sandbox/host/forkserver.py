@@ -36,7 +36,8 @@ _FORK_PAUSES_S = (0.2, 1.0)
 _CHANNEL_BYTES = 1 << 22
 
 _PACKAGES = ("torch", "triton", "numpy", "time_machine")
-"""What the fork server and its guests import, beside the standard library and kernelwright."""
+"""Packages that the fork server and its guests import, beside the standard library and
+kernelwright."""
 
 _ENVIRONMENT = [
     "PATH",
@@ -48,7 +49,7 @@ _ENVIRONMENT = [
     "CUDA_DEVICE_ORDER",
     "CC",
 ]
-"""What guests see of the host's environment."""
+"""Variables of the host's environment that guests see."""
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Libraries that start threads at the first large product, which would pass for the candidate's."""
 _TEMPORARY = "temporary"

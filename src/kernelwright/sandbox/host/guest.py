@@ -331,7 +331,7 @@ class Guest:
             return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms)
 
     def timed(self, like: Sequence[torch.Tensor]) -> Ran:
-        """What the last timed call returned; to be asked once.
+        """The results of the last timed call; to be asked once.
 
         Args:
             like: as of `run`.
@@ -380,8 +380,8 @@ class Guest:
             return reading.compiled(header)
 
     def take_kernels(self, name: str) -> Path | None:
-        """What was compiled of a candidate, moved to where no guest can change it; None where
-        nothing was. Whoever takes it removes it."""
+        """The compiled kernels of a candidate, moved to where no guest can change them; None where
+        nothing was compiled. Whoever takes it removes it."""
         cache = self._folder / SCRATCH / self._caches[name]
         taken = self._folder.parent / cache.name.replace("cache", "kernels")
         try:
@@ -397,7 +397,7 @@ class Guest:
             self._sources.pop(name).unlink(missing_ok=True)
 
     def attest(self) -> ProcessState:
-        """What the process is like now, objects included; to compare with `born`."""
+        """The present state of the process, objects included; to compare with `born`."""
         header, _ = self._exchange.request("attest")
         return self._process_state(header.get("process"))
 

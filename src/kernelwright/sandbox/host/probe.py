@@ -1,4 +1,5 @@
-"""What confinement holds on this machine, found by starting a guest that tries to leave it."""
+"""The guards that hold on this machine, found by starting a guest that tries to leave its
+confinement."""
 
 import ctypes
 import json

@@ -76,7 +76,7 @@ def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def process_state(values: Any) -> ProcessState:
-    """What a guest says of its process."""
+    """A guest's description of its process."""
     settings, objects = values["settings"], values.get("objects", {})
     if max(len(settings), len(objects)) > MAX_NAMES:
         raise ValueError("too many names")
@@ -117,7 +117,7 @@ def entries(header: dict[str, Any]) -> list[tuple[str, str, TensorMeta]]:
 
 
 def compiled(header: dict[str, Any]) -> Compiled:
-    """What was compiled of a candidate."""
+    """The compiled kernels of a candidate."""
     usage = {
         name_of(kernel): counts_of({key: used[key] for key in _USAGE})
         for kernel, used in header["kernels"].items()

@@ -1,1 +1,1 @@
-"""What host and guest both know: frames on the wire, contracts, tensors as bytes."""
+"""The common code of host and guest: frames on the wire, contracts, tensors as bytes."""

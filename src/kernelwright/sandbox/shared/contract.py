@@ -1,4 +1,4 @@
-"""What the host asks of a guest and what it gets back, as plain data."""
+"""The requests of the host to a guest and the replies, as plain data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ GIB = 1 << 30
 
 
 class GuestFault(Exception):
-    """What a candidate did wrong, for the judge to turn into a verdict. Never our fault.
+    """A fault of the candidate, for the judge to turn into a verdict. Never our fault.
 
     `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds (the guest
     lives on), crashed, timeout, malformed (the guest is dead).

@@ -16,7 +16,7 @@ _LANGUAGE = SimpleNamespace(__globals__={"tl": tl, "core": tl.core})
 
 
 class _Scope:
-    """What a launch patched, until `restore`. Scopes inside patch nothing."""
+    """The patches of a launch, until `restore`. Scopes inside patch nothing."""
 
     depth = 0
 

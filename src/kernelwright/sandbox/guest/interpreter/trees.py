@@ -63,7 +63,7 @@ def _scan(self: Any, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _combined(self: Any, inputs: Sequence[Any], left: Arrays, right: Arrays) -> Arrays:
-    """What the kernel's function makes of two stretches of every input."""
+    """The results of the kernel's function for two stretches of every input."""
     sides = [
         self.to_tensor(one, arg.dtype)
         for side in (left, right)
