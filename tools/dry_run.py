@@ -168,7 +168,7 @@ def run(job: Job, size: Size, out: Path, for_s: float) -> Record:
 
 
 def figures(lines: Sequence[Record]) -> Record:
-    """What a run's records say of memory, rates and parts of steps."""
+    """Memory, rates and parts of steps, from the records of a run."""
     steps = [line for line in lines if line["record"] in ("step", "rl_step")]
     summary = next((line for line in lines if line["record"] == "summary"), {})
     last = steps[-1] if steps else {}

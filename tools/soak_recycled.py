@@ -201,7 +201,7 @@ def watched(
 
 
 def counts(canaries: Canaries) -> dict[str, Any]:
-    """What must not grow, and what was touched outside."""
+    """Resources that must not grow, and files touched outside."""
     return {
         "processes": judging.processes(),
         "host_bytes": judging.status_bytes("/proc/self/status", "VmRSS"),

@@ -10,7 +10,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 
 FRAGMENT, PROGRAM, MODULE = "fragment", "fragment of all calls", "module"
-"""What an entry belongs to. A fragment of all calls of a program may win by less: see
+"""The kinds of subject of an entry. A fragment of all calls of a program may win by less: see
 `search.tune`."""
 
 

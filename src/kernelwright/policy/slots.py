@@ -155,7 +155,7 @@ AttentionMaskInterface.register(GROUPED, sdpa_mask)
 
 @contextmanager
 def grouped(model: PreTrainedModel) -> Iterator[None]:
-    """Let attention by `sdpa` compute by groups inside the block; other attention stays as it is."""
+    """Let attention by `sdpa` compute by groups inside the block; other attention stays."""
     before = model.config._attn_implementation
     if before != "sdpa":
         yield

@@ -120,8 +120,8 @@ def headline(run: ReportedRun) -> Headline:
 
 def better(run: ReportedRun) -> tuple[str, float, list[float]] | None:
     """The faster rival, PyTorch ("eager") or torch.compile ("compiled"), by median; the speed-up
-    over the two; the smaller ends of both 95% intervals, or nothing. None where one of the three was
-    not timed."""
+    over the two; the smaller ends of both 95% intervals, or nothing. None where one of the three
+    was not timed."""
     times = run.result["times"]
     if not all(times.get(name) for name in (EAGER, COMPILE, TIMED)):
         return None

@@ -1,4 +1,4 @@
-"""What users give `kernelwright.optimize`: arguments of a call, and weights."""
+"""The arguments that users give `kernelwright.optimize`: those of a call, and weights."""
 
 import inspect
 import warnings

@@ -104,8 +104,8 @@ def _why_undecided(tuned: Tuned) -> str:
 def tuned_elsewhere(
     workers: Executor, jobs: Iterable[Record], deadline: Deadline
 ) -> Iterator[LibraryEntry | str]:
-    """What workers answer, in order of completion. After the deadline, no job is begun and the rest
-    of the answers are left.
+    """The answers of workers, in order of completion. After the deadline, no job is begun and the
+    rest of the answers are left.
 
     Args:
         jobs: as of `Tuner.run`, without "for_s".

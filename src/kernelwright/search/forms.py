@@ -48,9 +48,9 @@ class ProgramForm:
     layout: str
     """`CONTIGUOUS`; `CHANNELS_LAST`, for convolutions; or `K_MAJOR`, for products."""
     algebra: tuple[str, ...] = ()
-    """What of `programs.algebra` made it out of the original."""
+    """The rules of `programs.algebra` that made this form out of the original."""
     rewrites: tuple[str, ...] = ()
-    """What of `programs.rewrites.rewrite` did."""
+    """The rewrites of `programs.rewrites.rewrite` that this form has."""
     spelled: Program | None = None
     """The program with expressions for attributes that depend on sizes, where sizes vary."""
     elsewhere: tuple[Program, ...] = ()
@@ -124,7 +124,7 @@ def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> li
 
 
 def _heavy_calls(program: Program) -> Counter[tuple[str, tuple[TensorType, ...]]]:
-    """What fusing does not make free, by operator and results."""
+    """Calls that fusing does not make free, by operator and results."""
     return Counter(
         (call.op, call.types)
         for call in program.calls

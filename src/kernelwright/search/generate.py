@@ -1,4 +1,4 @@
-"""What a policy writes for a target, unjudged."""
+"""The kernels that a policy writes for a target, unjudged."""
 
 import torch
 

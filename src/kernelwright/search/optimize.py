@@ -185,12 +185,12 @@ def judges(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchOutcome:
-    """What a search ended with."""
+    """The end of a search."""
 
     files: Mapping[str, str]
     """Name -> source: optimized.py, and slower.py where there is one."""
     whole: Whole
-    """What optimized.py holds."""
+    """The whole that optimized.py holds."""
     spent: Spent
     records: Sequence[Record]
     """All but the first, which says how it was run."""
@@ -287,7 +287,7 @@ def _best_original(whole: Whole, contest: Contest, target: Target) -> Whole:
 
 
 def _timed_fields(whole: Whole, contest: Contest) -> Record:
-    """What the result record says about speed. A whole that took part in no contest has its
+    """The fields of the result record about speed. A whole that took part in no contest has its
     speed-up over PyTorch as the judge measured it."""
     verdict, fields = whole.verdict, contest.fields(whole.contender)
     if not whole.variant.chosen or whole.contender is not None:

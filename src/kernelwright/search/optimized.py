@@ -26,7 +26,8 @@ REPLACED = "_forward_before_optimization"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Delivery:
-    """What an optimized module computes with. The modules of one class share a delivery."""
+    """The code that an optimized module computes with. The modules of one class share a
+    delivery."""
 
     kind: type[torch.nn.Module]
     """The user's class."""
@@ -60,7 +61,7 @@ class Delivery:
         return type(name, (_Optimized, self.kind), members)
 
     def call(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What `module(*args, **kwargs)` returns.
+        """The results of `module(*args, **kwargs)`.
 
         Raises:
             RuntimeError: gradients are wanted.
@@ -150,7 +151,7 @@ def _restored(delivery: Delivery) -> torch.nn.Module:
 
 
 def delivery_of(module: torch.nn.Module) -> Delivery:
-    """What an optimized module computes with.
+    """The code that an optimized module computes with.
 
     Raises:
         UsageError: `kernelwright.optimize` did not return the module.
@@ -174,7 +175,8 @@ def source(module: torch.nn.Module) -> str:
 
 
 def summary(module: torch.nn.Module) -> str:
-    """What runs for an optimized module, why, and what each part saves, as lines of text.
+    """The code that runs for an optimized module, the reasons, and the time that each part saves,
+    as lines of text.
 
     Raises:
         UsageError: `kernelwright.optimize` did not return the module.

@@ -12,7 +12,7 @@ from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import to_text
 
 WITHOUT_GPU = "sm_90"
-"""What kernels are written for where there is no GPU to ask."""
+"""The architecture that kernels are written for where there is no GPU to ask."""
 
 
 class Teacher:
@@ -71,7 +71,7 @@ class Several:
 
 
 def architecture() -> str:
-    """What kernels are written for: the GPU's, as "sm_90"."""
+    """The architecture that kernels are written for: the GPU's, as "sm_90"."""
     import torch
 
     if not torch.cuda.is_available():

@@ -15,7 +15,7 @@ from kernelwright.verify.judge import Judge
 def proposed(
     program: Program, judge: Judge, *, has_models: bool, for_s: float
 ) -> list[frozenset[int]]:
-    """What is tried before anything is known of how it goes.
+    """The fragments to try before any result is known.
 
     Args:
         has_models: they write too, and have the views at a fragment's rim left out. As they write

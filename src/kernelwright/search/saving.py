@@ -124,7 +124,7 @@ def _warn_of_differences(saved: Record, here: Record) -> None:
 
 
 def _deciding(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """What a verdict on a kernel depends on."""
+    """The settings that a verdict on a kernel depends on."""
     gpu = environment["gpu"]
     versions = {name: environment["versions"][name] for name in ("torch", "triton")}
     return {"the GPU": gpu and gpu.partition(",")[0], **versions}

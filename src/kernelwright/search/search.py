@@ -469,7 +469,7 @@ class Search:
         return [] if taken is None else [taken]
 
     def _value(self, tuned: Tuned) -> float:
-        """What taking it is worth; in pure mode covering an operator outweighs any time."""
+        """The value of taking a fragment; in pure mode covering an operator outweighs any time."""
         if tuned.winner is None:
             return 0.0
         covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0

@@ -34,15 +34,15 @@ DECIDING = (
 )  # fmt: skip
 """Our packages that decide which kernel wins."""
 BY_CHANCE = frozenset({Code.OUT_OF_MEMORY, Code.TIMEOUT, Code.CRASHED})
-"""What other processes on the machine may cause: such a verdict decides nothing for later."""
+"""Codes that other processes on the machine may cause: such a verdict decides nothing for later."""
 
 T = TypeVar("T")
 
 
 class Shelf:
-    """What a search takes from the library and adds to it. Fragments are of the teacher alone: what
-    a model writes depends on its weights and on chance. A library that fails is left alone from
-    then on: the search goes on without it.
+    """The entries that a search takes from the library and adds to it. Fragments are of the teacher
+    alone: what a model writes depends on its weights and on chance. A library that fails is left
+    alone from then on: the search goes on without it.
 
     Args:
         library: None: nothing is known, and nothing is kept.
@@ -119,7 +119,7 @@ class Shelf:
     def entry_of(
         self, tuned: Tuned, text: str, *, scope: str, limit: int, is_trusting: bool
     ) -> LibraryEntry | None:
-        """What became of a fragment, for a library; None where chance decided.
+        """The outcome of a fragment, for a library; None where chance decided.
 
         Args:
             is_trusting: as of `keep`.
@@ -148,7 +148,7 @@ class Shelf:
         )
 
     def known_module(self, target: Target, budget_s: float) -> LibraryEntry | None:
-        """What an earlier search of the same module with as large a budget delivered on this
+        """The result of an earlier search of the same module with as large a budget on this
         machine."""
         entry = self._ask(lambda library: library.get(self._module_key(target)), None)
         return entry if entry is not None and entry.limit >= budget_s else None
@@ -200,7 +200,7 @@ class Shelf:
         return [name for writers in self._sources.passes for name in self._sources.names(writers)]
 
     def _ask(self, question: Callable[[Library], T], otherwise: T) -> T:
-        """What the library answers; `otherwise` where there is no library, or it fails."""
+        """The library's answer; `otherwise` where there is no library, or it fails."""
         if self._library is None:
             return otherwise
         try:

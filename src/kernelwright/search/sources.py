@@ -86,7 +86,7 @@ class Sources:
         self._talks: dict[tuple[str, str], list[Message]] = {}
         """Program and model -> the conversation, with the judge's last feedback at its end."""
         self._ours: dict[tuple[str, int, int], list[Candidate]] = {}
-        """What is compiled ahead is wanted again when it is tuned."""
+        """A kernel that is compiled ahead is wanted again when the kernel is tuned."""
 
     @property
     def passes(self) -> tuple[Writers, ...]:
@@ -145,8 +145,8 @@ class Sources:
     def _write(
         self, model: Policy, requests: Sequence[Request], limit: int, sampling: Sampling
     ) -> list[list[Answer]]:
-        """What the model writes for each request, the likeliest answer first, also where it fails
-        on the way. Others are drawn in what is left of a share of its time."""
+        """The answers of the model to each request, the likeliest first, also where it fails on the
+        way. Others are drawn in what is left of a share of its time."""
         likeliest = replace(sampling, temperature=0.0, top_p=1.0)
         answers: list[list[Answer]] = [[] for _ in requests]
         begin_s = worked_s()

@@ -1,4 +1,4 @@
-"""What `optimize` was pointed at: a program to search, a task to judge by, a file to write."""
+"""The target of `optimize`: a program to search, a task to judge by, a file to write."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -257,7 +257,7 @@ def _why_none(verdicts: list[Verdict], unread: list[Unread], num_cut_off: int) -
 
 
 def rival_of(times: Mapping[str, Timing]) -> tuple[str, Timing]:
-    """What a fragment's kernels compete with, and its time: torch.compile, or PyTorch where
+    """The rival of a fragment's kernels, and its time: torch.compile, or PyTorch where
     torch.compile fails."""
     if "compiled" in times:
         return "torch.compile", times["compiled"]

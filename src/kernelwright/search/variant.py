@@ -67,7 +67,7 @@ class Variant(ProgramForm):
 
 
 class ServedForm(StrEnum):
-    """What a call of the result runs: the "form" of records."""
+    """The code that a call of the result runs: the "form" of records."""
 
     KERNELS = "kernels"
     """Our kernels and PyTorch's calls, one after the other."""
@@ -80,7 +80,7 @@ class ServedForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What was made of a target, and judged against the original."""
+    """The whole result for a target, judged against the original."""
 
     variant: Variant
     source: str

@@ -58,7 +58,7 @@ class Crew:
             torch.set_num_threads(self._num_threads)
 
     def draw(self, searches: Sequence[ProgramSearch]) -> list[Found]:
-        """What these searches come to.
+        """The results of these searches.
 
         Raises:
             InfraError: a process died.

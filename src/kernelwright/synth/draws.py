@@ -29,7 +29,7 @@ class LevelGroup:
     """Leave out a program that is given up; else that ends the run."""
 
     def recipe(self, recipe: DrawRecipe) -> DrawRecipe:
-        """What the group's programs are drawn by."""
+        """The recipe that the group's programs are drawn by."""
         return recipe if self.operator is None else replace(recipe, operators=(self.operator,))
 
 
@@ -56,7 +56,7 @@ class ProgramSearch:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to."""
+    """The result of a search."""
 
     search: ProgramSearch
     """Up to the attempt at hand."""

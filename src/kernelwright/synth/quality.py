@@ -62,7 +62,7 @@ class Reason(StrEnum):
 class Refusal:
     reason: Reason
     detail: str
-    """What was found, in words."""
+    """The finding, in words."""
     finding: str = ""
     """The linter's finding: its kind (`lint.findings.KINDS`)."""
 
@@ -121,7 +121,8 @@ def refusal_by_algebra(program: Program) -> Refusal | None:
 
 
 def refusal_unrun(program: Program) -> Refusal | None:
-    """What follows from what reads what, and from how the inputs are drawn."""
+    """The refusal that follows from which calls read which values, and from how the inputs are
+    drawn."""
     return _by_reads(program) or refusal_by_ranges(program)
 
 
@@ -140,7 +141,7 @@ def _used(program: Program) -> set[str]:
 
 
 def refusal_by_ranges(program: Program) -> Refusal | None:
-    """What follows from how the inputs are drawn."""
+    """The refusal that follows from how the inputs are drawn."""
     returned, used = set(program.outputs), _used(program)
     known = {value.name: drawn(value.init) for value in program.inputs}
     try:
@@ -159,7 +160,7 @@ def refusal_by_ranges(program: Program) -> Refusal | None:
 
 
 def _by_operand(call: Call, known: Mapping[str, Spread], used: set[str]) -> Refusal | None:
-    """What an operator of one operand does with it."""
+    """The refusal that an operator of one operand shows."""
     kept = idle_range(call)
     largest = INDEX_OF_LARGEST.get(call.op)
     if kept is None and largest is None:
@@ -217,8 +218,8 @@ def _is_settled(v: Spread, numel: int) -> bool:
 
 
 def _by_values(program: Program) -> Refusal | None:
-    """What runs at the program's sizes show; in float32 where this machine lacks a 16-bit
-    kernel."""
+    """The refusal that runs at the program's sizes show; in float32 where this machine lacks a
+    16-bit kernel."""
     try:
         return refusal_by_run(program) or refusal_by_lint(program)
     except NotImplementedError:
@@ -230,7 +231,7 @@ def _by_values(program: Program) -> Refusal | None:
 
 
 def refusal_by_run(program: Program) -> Refusal | None:
-    """What one run shows, beside one in float64.
+    """The refusal that one run shows, beside one in float64.
 
     Raises:
         NotImplementedError: PyTorch has an operator on a GPU only in this dtype.
@@ -293,7 +294,7 @@ def _rms(tensor: torch.Tensor) -> float:
 
 
 def refusal_by_lint(program: Program) -> Refusal | None:
-    """What the task linter finds.
+    """The refusal by the task linter.
 
     Raises:
         NotImplementedError: PyTorch has an operator on a GPU only in this dtype.

@@ -21,7 +21,7 @@ _FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SizeLimits:
-    """What single sizes and tensors may be."""
+    """Limits of single sizes and tensors."""
 
     low: int = 2
     """The least free size. 1 occurs where a call says so: an axis that broadcasts, or is kept."""
@@ -34,7 +34,7 @@ class SizeLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramBounds:
-    """What a whole program may be. Inclusive."""
+    """Limits of a whole program. Inclusive."""
 
     bytes: Interval = (1 << 14, 1 << 29)
     """The bytes of all tensors together: inputs and results, stored or not."""

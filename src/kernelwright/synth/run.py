@@ -73,7 +73,7 @@ class FilePlan:
 
 @dataclass(slots=True)
 class Tally:
-    """What a run did."""
+    """The counts of a run."""
 
     before: int = 0
     """Programs the file held already."""

@@ -36,7 +36,7 @@ NO_SIZES = "no_sizes"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one attempt came to."""
+    """The result of one attempt."""
 
     program: Program | None
     refused: str | None = None

@@ -1,4 +1,4 @@
-"""What programs of a recipe may hold, as a record: coverage is counted against it."""
+"""The contents that programs of a recipe may have, as a record: coverage is counted against it."""
 
 from collections.abc import Iterable
 from typing import Any

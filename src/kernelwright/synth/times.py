@@ -56,7 +56,7 @@ class EagerClock:
 
 
 def _function(text: str) -> Callable[..., object]:
-    """What the text of a program of ours computes."""
+    """The function that the text of a program of ours defines."""
     namespace: dict[str, Any] = {}
     exec(compile(text, "program.py", "exec"), namespace)
     function: Callable[..., object] = namespace["fused_operator"]

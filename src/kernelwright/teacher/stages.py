@@ -51,7 +51,7 @@ def fused_ops(stage: KernelStage, nodes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
-    """What is read as if it were in memory.
+    """Values that are read as if they were in memory.
 
     Raises:
         NotWritable: its sizes are not known.

@@ -22,7 +22,7 @@ from kernelwright.teacher.text.space import shape_texts, size_text
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrapperPart:
-    """What one stage becomes."""
+    """The part of the wrapper that one stage becomes."""
 
     stage: KernelStage
     kernels: Sequence[Kernel]

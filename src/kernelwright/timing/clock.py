@@ -38,7 +38,7 @@ def gpus() -> list[str]:
 
 
 def _name_for_all(index: int) -> str:
-    """What every process calls a GPU that this one counts as `index` of those it is shown."""
+    """Every process's name for the GPU that this process counts as `index` of those it is shown."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return shown[index].strip() or str(index) if index < len(shown) else str(index)
 

@@ -46,7 +46,7 @@ def capture(
 def capturing(
     graph: torch.cuda.CUDAGraph, *, pool: Any = None, stream: torch.cuda.Stream | None = None
 ) -> Iterator[None]:
-    """What the block launches becomes `graph`; what other threads launch meanwhile does not.
+    """Launches of the block become `graph`; launches of other threads meanwhile do not.
 
     As `torch.cuda.graph`, but after a capture that fails PyTorch is as it was before. By itself it
     leaves the capture's stream current, its pool open, and the generator of random numbers waiting

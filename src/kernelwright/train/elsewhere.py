@@ -78,7 +78,7 @@ def kernel_reward(
 def outcomes_of(
     judges: StandingJudges, programs: Sequence[str], texts: Sequence[str]
 ) -> list[Outcome | None]:
-    """What became of answers, each in its place.
+    """The outcomes of answers, each in its place.
 
     Args:
         programs: canonical texts; the same one as often as it has answers.

@@ -54,7 +54,7 @@ class Resolved(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run goes on from."""
+    """The state that a run goes on from."""
 
     standing: Standing
     folder: Path | None = None

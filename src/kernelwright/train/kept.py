@@ -1,4 +1,4 @@
-"""What every trainer of ours does beyond its library's.
+"""The common work of our trainers beyond their library's.
 
 Checkpoints are whole or not there, weights are for any reader, and the learning rate follows the
 budget.
@@ -87,7 +87,7 @@ class KeptTrainer:
         return False
 
     def save_more(self, folder: Path) -> None:
-        """What else a checkpoint holds."""
+        """Save the further parts of a checkpoint."""
 
     def export(self, name: str) -> None:
         """The weights alone, in bfloat16, as any reader of Hugging Face's layout loads them.

@@ -29,7 +29,7 @@ class TrainingPair:
     number: int = 0
     """The number of the answer, among those to its program."""
     reasoning: str = ""
-    """What a model wrote before its answer; mostly nothing."""
+    """The text that a model wrote before its answer; mostly nothing."""
 
     @property
     def messages(self) -> list[Message]:

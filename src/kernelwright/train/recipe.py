@@ -51,7 +51,7 @@ class Attention(StrEnum):
 
 
 class LossHead(StrEnum):
-    """What computes the loss from the last hidden states."""
+    """The code that computes the loss from the last hidden states."""
 
     MODEL = "model"
     """The model's own: all logits at once. Compiles as a whole; for small vocabularies."""
@@ -70,7 +70,7 @@ class Fresh:
     kv_heads: int = 2
     intermediate: int = 1024
     longest: Longest = Longest.LINE
-    """What a token holds at most."""
+    """The longest text that a token holds."""
     tokenizer_pairs: int = 6_000
     """Pairs that the tokenizer is trained on."""
 
@@ -266,7 +266,7 @@ class SupervisedRecipe:
 
 
 FREE_TO_CHANGE = ("budget", "checkpoints", "log_every_steps")
-"""What a resumed run may set anew: nothing of it changes what a step computes, but for the
+"""Settings that a resumed run may change: none of them changes a step's computation, but for the
 learning rate's way down."""
 
 

@@ -1,4 +1,4 @@
-"""What a run writes down while it trains, and shows: records.jsonl, TensorBoard, a line.
+"""Output of a run while it trains: records.jsonl, TensorBoard, a line.
 
 records.jsonl holds {"record": "part"} where the run begins and wherever it is resumed. "step",
 "validation" and "checkpoint" follow as they come. A part that was not killed ends with a "summary".
@@ -40,7 +40,7 @@ def cut_after(path: Path, step: int) -> int:
 
 
 def tensorboard(folder: Path, step: int) -> list[TrainerCallback]:
-    """What writes the curves, in the process that speaks for all; gone on with after `step`."""
+    """The writer of the curves, in the process that speaks for all; it goes on after `step`."""
     if not this_process().is_main_process:
         return []
     from torch.utils.tensorboard import SummaryWriter

@@ -101,14 +101,14 @@ def _advised(verdict: Verdict, line: str) -> Verdict:
 
 
 def reference_text(task: Task) -> str:
-    """What a task's reference is, as text; empty where it is known as a function alone."""
+    """The text of a task's reference; empty where it is known as a function alone."""
     if isinstance(task, ModuleTask | FunctionTask):
         return task.text
     return to_text(task.program) if isinstance(task, ProgramTask) else ""
 
 
 def conversation(reference: str, candidate: str, verdict: Verdict) -> list[Message]:
-    """What the model is told. The mark is drawn anew each time: no text can hold it."""
+    """The messages to the model. The mark is drawn anew each time: no text can hold it."""
     mark = f"=== {secrets.token_hex(8)} ==="
     outcome = f"{'accepted' if verdict.accepted else 'rejected'}, {verdict.code.value}"
     if verdict.launches:

@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 
 
 def once_more(step: Callable[[], Found]) -> Found:
-    """What the step gives; it is tried again where a guest was lost for no candidate's fault.
+    """The result of the step; it is tried again where a guest was lost for no candidate's fault.
 
     Raises:
         GuestLost: twice.

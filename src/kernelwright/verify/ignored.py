@@ -86,7 +86,7 @@ def _results(
 
 
 def _differ(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
-    """What is the same for all inputs tells nothing."""
+    """Outputs that are the same for all inputs tell nothing."""
     pairs = zip(one, other, strict=True)
     return any(not torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5)) for a, b in pairs)
 

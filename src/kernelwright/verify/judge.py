@@ -338,7 +338,7 @@ class Judge:
         self._make_room()
 
     def _probe(self, trial: Trial, sessions: Lasting, cases: Cases) -> None:
-        """What the right outputs do not tell."""
+        """Check the facts that right outputs do not show."""
         with self._sharing():
             if self.on_gpu:
                 inputs = cases.first_inputs()

@@ -1,4 +1,4 @@
-"""What every candidate of one judge is held to."""
+"""The rules that every candidate of one judge is held to."""
 
 from dataclasses import dataclass
 

@@ -67,7 +67,7 @@ OWN_CODE_S = 3.0
 and have next to nothing to do. A loop that hangs there would cost the whole limit of wall time."""
 
 Look = Callable[[Trial, Guest], None]
-"""What is done with a candidate in its guest."""
+"""The work on a candidate in its guest."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class Doubts:
         self.num_rejected = 0 if trial.rejection is None else self.num_rejected + 1
 
     def guest_ended(self, *, control_failed: bool = False, num_enders: int = 1) -> None:
-        """What the guest at hand has judged may be wrong.
+        """The verdicts of the present guest may be wrong.
 
         Args:
             num_enders: 1 where the last candidate ended the guest: alone after a control, nobody

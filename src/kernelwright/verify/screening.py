@@ -194,7 +194,7 @@ class _Posing:
     case: Case
     rules: Rules
     is_large: bool = False
-    """What was posed is more than KEPT_BYTES."""
+    """The posed inputs take more than KEPT_BYTES."""
     _posed: dict[int, tuple[Task, Posed]] = field(default_factory=dict)
 
     def posed(self, task: Task) -> Posed:

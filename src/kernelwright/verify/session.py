@@ -42,7 +42,7 @@ class Called:
 
 @dataclass(slots=True)
 class _Loaded:
-    """What a session knows of one candidate."""
+    """A session's state of one candidate."""
 
     names: dict[str, str] = field(default_factory=dict)
     """The reference's parameters and buffers -> the candidate's."""
@@ -111,8 +111,8 @@ class Session:
             )
 
     def _most_state_bytes(self) -> int:
-        """What a candidate's parameters and buffers may take: copies of the reference's, packed
-        otherwise, and small tables."""
+        """The most bytes that a candidate's parameters and buffers may take: copies of the
+        reference's, packed otherwise, and small tables."""
         if not isinstance(self.task, ModuleTask):
             return 0
         own = sum(tensor.nbytes for tensor in self.task.state(self.device).values())

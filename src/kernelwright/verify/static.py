@@ -1,4 +1,4 @@
-"""What a candidate's source text alone shows: what is refused before anything runs, and hints.
+"""Findings from a candidate's source text alone: refusals before anything runs, and hints.
 
 Text can always be made to say less than it does: the rules (`verify.rules`) make cheap cheats cheap
 to stop and name their line; what decides is the dynamic probes. A rule refuses only what no honest
@@ -38,7 +38,7 @@ class StaticFinding:
 def findings(
     text: str, mode: str, entry: str, *, hints: bool = True, lent: Set[str] = frozenset()
 ) -> tuple[StaticFinding, ...]:
-    """What the text alone shows, refusals first, each group by line. Takes any text.
+    """The findings from the text alone, refusals first, each group by line. Takes any text.
 
     Args:
         entry: the name the candidate must define: "fused_operator" or "ModelNew".

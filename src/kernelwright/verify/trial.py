@@ -41,7 +41,7 @@ REFUSALS = frozenset(
 )
 """Ways in which a candidate refuses a call."""
 OUTSIDE = REFUSALS | {Code.NOT_LAUNCHED}
-"""What a candidate may do with a call that its task does not ask for: refuse the call, or compute
+"""The two permitted answers to a call that the task does not ask for: refuse the call, or compute
 the right values in PyTorch."""
 MAX_MESSAGE, MAX_ADVICE, MOST_ADVICE = 2_500, 1_000, 100
 """Characters of a verdict's message and of each advice; how many advices."""

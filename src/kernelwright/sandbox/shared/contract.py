@@ -28,7 +28,7 @@ class GuestFault(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What a guest may use before it is ended."""
+    """The resources that a guest may use before it is ended."""
 
     wall_s: float = 60.0
     """Per request."""
@@ -52,7 +52,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What compiling a candidate for some inputs gave."""
+    """The result of compiling a candidate for some inputs."""
 
     usage: dict[str, dict[str, int]]
     """Kernel -> registers, shared_bytes, spills; empty unless measured."""
@@ -85,7 +85,7 @@ class GuestCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessState:
-    """What a guest's process is like, as it says: to be compared with its state at birth."""
+    """The state of a guest's process, as the guest says: to be compared with its state at birth."""
 
     settings: dict[str, str] = field(default_factory=dict)
     """Process-wide switches by name."""

@@ -25,7 +25,7 @@ _BYTES_FIELDS = ("handle", "counter", "event")
 """Fields of a handle that are bytes; they travel as hexadecimal text."""
 
 _FIELDS = ("device", "handle", "num_bytes", "offset_bytes", "counter", "counter_offset", "event")
-"""What `UntypedStorage._share_cuda_` returns, in order, before `event_sync_required`."""
+"""The results of `UntypedStorage._share_cuda_`, in order, before `event_sync_required`."""
 
 
 class DeviceMemory:

@@ -30,8 +30,8 @@ class Manner:
     traces_memory: bool = False
     """Memory is compared around each operator and launch, to see other writes. This takes time."""
     compiles: bool = False
-    """What the candidate wraps in `torch.compile` is compiled. False: the wrapped function is
-    called, so that observers see each operator and each launch."""
+    """Functions that the candidate wraps in `torch.compile` are compiled. False: the wrapped
+    function is called, so that observers see each operator and each launch."""
     turn: int | None = None
     """The number of the configuration that autotuners use; None: they choose."""
 

@@ -1,4 +1,4 @@
-"""What the fork server and the process that asks it for guests agree on."""
+"""The protocol between the fork server and the process that asks it for guests."""
 
 MAX_MESSAGE_BYTES = 1 << 16
 END = b"end"

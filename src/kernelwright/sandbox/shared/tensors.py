@@ -33,7 +33,7 @@ DTYPES: dict[str, torch.dtype] = {
     ]
     if isinstance(dtype := vars(torch).get(name), torch.dtype)
 }
-"""What may cross the line, by name."""
+"""Dtypes that may cross the line, by name."""
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _MAX_RANK = 64

@@ -39,7 +39,7 @@ class Window:
         self._pointer = pointer
         _call("cuIpcGetMemHandle", ctypes.byref(handle), pointer)
         self.handle = bytes(handle).hex()
-        """What the guest opens it by."""
+        """The name by which the guest opens the window."""
         self.memory = _tensor_at(pointer)
         """All of it, as bytes."""
 

@@ -19,7 +19,7 @@ _MAX_HEADER_BYTES, _MAX_GUEST_HEADER_BYTES = 16 << 20, 2 << 20
 
 
 class MalformedFrame(Exception):
-    """What arrived is not a frame."""
+    """The bytes that arrived are not a frame."""
 
 
 class Closed(Exception):

@@ -29,7 +29,7 @@ Job = tuple[str, Record]
 
 
 class Worker(Protocol):
-    """What does the jobs. Trusted code, made once in each process by a factory."""
+    """The object that does the jobs. Trusted code, made once in each process by a factory."""
 
     def begin(self, job: Record) -> None:
         """The job has arrived and will be run soon, maybe while another runs in another thread:
@@ -201,7 +201,7 @@ class PoolWorker(Protocol):
 
 
 class JobPool(ABC):
-    """What executors share: jobs go to whoever has fewest, until every one is answered."""
+    """The common part of executors: jobs go to whoever has fewest, until every one is answered."""
 
     num_workers: int
 
@@ -236,7 +236,7 @@ class JobPool(ABC):
 
     @abstractmethod
     def _collect(self, ledger: Ledger) -> Iterator[Done]:
-        """What workers say next; waits for it a while."""
+        """The next messages of workers; waits for them a while."""
 
     @abstractmethod
     def _end_overdue(self, ledger: Ledger) -> Iterator[Done]:

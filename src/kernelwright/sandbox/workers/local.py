@@ -77,7 +77,7 @@ class LocalExecutor(JobPool):
         return self._processes
 
     def _collect(self, ledger: Ledger) -> Iterator[Done]:
-        """What workers say next; waits until one does, or a job may have come."""
+        """The next messages of workers; waits until one comes, or a job may have come."""
         is_short = any(p.is_ready and len(p.held) < IN_FLIGHT for p in self._processes)
         with selectors.DefaultSelector() as selector:
             for process in self._processes:

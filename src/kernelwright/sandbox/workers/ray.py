@@ -28,7 +28,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActorShare:
-    """What one actor takes of its node."""
+    """The share of its node that one actor takes."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -133,7 +133,7 @@ class RayExecutor(JobPool):
         return _Actor(actor_class.remote(self._factory.target, self._factory.arguments))
 
     def _collect(self, ledger: Ledger) -> Iterator[Done]:
-        """What actors answer next; waits a moment at most."""
+        """The next answers of actors; waits a moment at most."""
         refs = {ref: actor for actor in self._actors for ref in actor.refs}
         ready, _ = ray.wait(list(refs), num_returns=1, timeout=_POLL_S)
         for ref in ready:
@@ -215,7 +215,7 @@ class _Actor:
 
     @property
     def refs(self) -> list[Any]:
-        """What it owes: that it is ready, then its answers."""
+        """The outstanding results: that the actor is ready, then its answers."""
         return list(self.held) if self.is_ready else [self._ready_ref]
 
     def give(self, job: Job) -> None:

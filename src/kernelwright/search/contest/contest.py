@@ -87,7 +87,7 @@ class Contest:
         return any(rival in self.ranked[:rank] for rival in self._rivals)
 
     def fields(self, name: str | None) -> Record:
-        """What the result record says about speed.
+        """The fields of the result record about speed.
 
         Args:
             name: the contender that is delivered; None where that is PyTorch or torch.compile in

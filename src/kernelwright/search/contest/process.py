@@ -43,7 +43,7 @@ class ContestProcess:
 
     @stage("beside torch.compile")
     def answer(self, job: Record, for_s: float) -> Record | str:
-        """What the process answers, or a sentence that says why there is no answer.
+        """The answer of the process, or a sentence that says why there is no answer.
 
         Args:
             for_s: seconds from now, after which the process is ended.

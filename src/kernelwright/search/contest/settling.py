@@ -23,7 +23,7 @@ SETTLING_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """What the decision rests on. Ctrl-C sets the interruption of the search."""
+    """The measurements that the decision rests on. Ctrl-C sets the interruption of the search."""
 
     target: Target
     search: Search

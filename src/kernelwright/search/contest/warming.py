@@ -24,7 +24,7 @@ NAME = "candidate"
 MAX_GUESTS = 4
 """Guests that compile at once: each needs a core."""
 CONTEXT_BYTES = 600 << 20
-"""What CUDA takes of the GPU's memory for a process."""
+"""The GPU memory that CUDA takes for a process, in bytes."""
 OUT_OF_TIME = "no time was left to compile it"
 
 

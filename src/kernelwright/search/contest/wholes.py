@@ -237,8 +237,8 @@ class Wholes:
         return self._judged_as(target.write(composed), variant, target)
 
     def _judged_entry(self, entry: ContestEntry, contest: Contest, target: Target) -> Whole:
-        """What took part in the contest, judged. Where Inductor's layouts make a library compute
-        less exactly, the whole is judged once more without them."""
+        """The judged record of a contender. Where Inductor's layouts make a library compute less
+        exactly, the whole is judged once more without them."""
         self._steps("judging the whole against the original", entry.name)
         judged = partial(
             self._judged_as,

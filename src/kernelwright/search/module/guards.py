@@ -76,7 +76,7 @@ def guards(
     original: str | None,
     sizes: Requested | None = None,
 ) -> Guards:
-    """What sends a call to the original.
+    """The conditions that send a call to the original.
 
     Args:
         module: the original, for its mode.

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 
 Call = Callable[..., Any]
 """
-"""What the text of `replayed` needs."""
+"""The imports that the text of `replayed` needs."""
 
 
 def model_original(text: str) -> str:

@@ -87,7 +87,7 @@ def _cannot_vary(asked: Requested, reason: str) -> UsageError:
 
 
 def _ties(lowered: Lowered) -> tuple[object, ...]:
-    """What ties a program to its module. Only the program may depend on sizes."""
+    """The conditions that tie a program to its module. Only the program may depend on sizes."""
     constants = [
         (source.path, None if source.tensor is None else _value(source.tensor))
         for source in lowered.sources

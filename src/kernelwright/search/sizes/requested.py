@@ -1,4 +1,4 @@
-"""What users say about sizes: `dynamic_shapes`, as torch.export reads it."""
+"""The users' words about sizes: `dynamic_shapes`, as torch.export reads it."""
 
 import inspect
 import re
@@ -199,7 +199,7 @@ def requested(
 
 
 def _by_name(forward: Any, example: Call, shapes: Any) -> Mapping[str, Any]:
-    """What is asked for each parameter of forward."""
+    """The request for each parameter of forward."""
     parameters = list(inspect.signature(forward).parameters)
     if not isinstance(shapes, Mapping):
         if len(shapes) > len(parameters):
@@ -225,7 +225,7 @@ def _name(path: tuple[Any, ...], parameters: Sequence[str]) -> str:
 
 
 def _inside(spec: Any, key: Any) -> Any:
-    """What is asked for an item of a list, a dict or an object."""
+    """The request for an item of a list, a dict or an object."""
     if spec is None:
         return None
     if isinstance(key, pytree.SequenceKey):

@@ -1,1 +1,1 @@
-"""What a search tells: steps, progress, records, sentences."""
+"""The output of a search: steps, progress, records, sentences."""

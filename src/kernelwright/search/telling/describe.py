@@ -13,7 +13,7 @@ from kernelwright.search.variant import ServedForm, Variant, Whole
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a search took."""
+    """The costs of a search."""
 
     seconds: float
     num_candidates: int
@@ -23,7 +23,7 @@ class Spent:
 
 
 def run_record(name: str, options: Record, verdict: Verdict, spent: Spent) -> Record:
-    """What all other records rest on."""
+    """The settings that all other records rest on."""
     return {
         "record": "run",
         "command": "optimize",

@@ -1,4 +1,4 @@
-"""What a search ended with, in numbers and in sentences that console, JSON and report share."""
+"""The end of a search, in numbers and in sentences that console, JSON and report share."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ class EndedSearch:
     """Everything that the outcome of a search is told from."""
 
     whole: Whole
-    """What optimized.py holds."""
+    """The whole that optimized.py holds."""
     searched: Sequence[Variant]
     """Every form of the program, with its fragments."""
     tuned: Sequence[Tuned]

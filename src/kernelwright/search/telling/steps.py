@@ -1,4 +1,4 @@
-"""What a search tells the user while it works: one `Progress` record a step."""
+"""Messages of a search to the user while it works: one `Progress` record a step."""
 
 from kernelwright.core.progress import OnProgress, Progress, ignore
 from kernelwright.timing.deadline import Budget

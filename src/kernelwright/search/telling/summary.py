@@ -1,4 +1,5 @@
-"""What runs for a program, why, and what that saves: lines of text from the records of a search."""
+"""The code that runs for a program, the reasons, and the time saved: lines of text from the records
+of a search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ def fragments_of(records: Sequence[Record]) -> tuple[FragmentReport, ...]:
 
 
 def headline(result: Record) -> str:
-    """What runs, and how much faster that is, in one line.
+    """The code that runs, and how much faster that is, in one line.
 
     Args:
         result: the result record of a search.

@@ -21,12 +21,12 @@ Pattern = Sequence[bool]
 """Whether each slot holds the size of an axis."""
 
 Holds = tuple[bool | None, ...]
-"""What a slot reads, for each dimension: a size that must be held (True, not 1), a size of 1
-(False), or either (None)."""
+"""The sizes that a slot reads, for each dimension: a size that must be held (True, not 1), a size
+of 1 (False), or either (None)."""
 
 
 def holds(shape: Shape, low: int) -> Holds:
-    """What is open is `low` at least."""
+    """A size that is open is `low` at least."""
     return tuple(
         [size != 1 if isinstance(size, int) else True if low > 1 else None for size in shape]
     )

@@ -113,7 +113,7 @@ def grid(asked: System, scope: Scope, cuts: list[Cut]) -> Grid:
 
 
 def conditions(asked: System) -> Iterator[tuple[Scope, Callable[[Grid], NDArray[np.bool_]]]]:
-    """What must hold, as the roots it concerns and where on a grid of cells it may."""
+    """The conditions, as the roots that they concern and where on a grid of cells they may lie."""
     index = {root: i for i, root in enumerate(asked.roots)}
     columns: tuple[Expr, ...] = (*asked.roots, *asked.derived)
 

@@ -83,8 +83,8 @@ class Equations:
             yield variable, self.solved(variable)
 
     def ends(self, size: Size, low: int = 1) -> tuple[float, float]:
-        """What a size in terms of roots is at least and at most, where roots that are no remainders
-        nor multiples are `low` at least."""
+        """The least and the largest value of a size in terms of roots, where roots that are no
+        remainders nor multiples are `low` at least."""
         match size:
             case int():
                 return size, size

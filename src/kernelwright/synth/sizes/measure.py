@@ -1,4 +1,4 @@
-"""What "uniform" means for sizes: the weight of each size."""
+"""The meaning of "uniform" for sizes: the weight of each size."""
 
 from enum import StrEnum
 from functools import lru_cache

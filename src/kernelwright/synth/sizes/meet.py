@@ -9,7 +9,7 @@ from kernelwright.synth.sizes.equations import Contradiction, Equations
 
 
 class Named:
-    """What an arrangement says, in other sizes: a name that has no size yet gets a variable."""
+    """An arrangement's statement in other sizes: a name that has no size yet gets a variable."""
 
     def __init__(self, known: dict[Var, Size], variable: Callable[[], Var]) -> None:
         self._known = known

@@ -35,7 +35,7 @@ def read_system(
     limits: SizeLimits,
     total: Total | None = None,
 ) -> System:
-    """What the sizes of tensors with these shapes must satisfy.
+    """The conditions that the sizes of tensors with these shapes must satisfy.
 
     Sizes that are constants need not reach `limits.low`; factors of products are positive.
 
@@ -81,7 +81,7 @@ class _SizeReader:
     # Reading
 
     def range_of(self, variable: Var) -> Range:
-        """What a variable may be."""
+        """The range of a variable."""
         divisor = self._equations.remainders.get(variable)
         if divisor is not None:
             return 0, divisor - 1

@@ -1,4 +1,4 @@
-"""What the sizes of a program must satisfy: the one specification of drawing and deciding."""
+"""The conditions on the sizes of a program: the one specification of drawing and deciding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Parts = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What the sum over all tensors of weight * number of elements may be."""
+    """Bounds of the sum over all tensors of weight * number of elements."""
 
     weights: Sequence[int]
     """One a tensor; the bytes of an element, where the total is of bytes."""

@@ -40,7 +40,8 @@ class Sight(NamedTuple):
     """How a plan looks at the choices of a call."""
 
     read: tuple[Holds | None, ...]
-    """What each value that the call reads must hold; None for an input that is made here."""
+    """The size that each value that the call reads must hold; None for an input that is made
+    here."""
     matters: tuple[bool, ...]
     """For each size that is read: whether a later choice depends on the size, or the size is known.
     A size that must be a constant, or equal to a size that matters, matters too."""
@@ -105,7 +106,7 @@ class Choices:
 def _results(
     form: Form, same: Sequence[Arrangement], shapes: Sequence[Shape], read: Sequence[Holds | None]
 ) -> tuple[Shape, ...] | None:
-    """What arrangements of the same shapes result in where sizes are 1 that are read; None if the
+    """The results of arrangements of the same shapes where sizes are 1 that are read; None if the
     operator refuses them all."""
     ones = {
         size
@@ -141,7 +142,7 @@ _Seen = tuple[tuple[tuple[int, Size], ...], tuple[Shape, ...]]
 
 
 def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _Seen:
-    """What is seen of a choice that comes to these shapes of what is read."""
+    """The sight of a choice that comes to these shapes of the values read."""
     both = list(zip(shapes, sight.read, strict=True))
     wanted = [size for shape, read in both if read is not None for size in shape]
     asked = {

@@ -48,7 +48,7 @@ class Pattern(NamedTuple):
 
 
 class _Visible(NamedTuple):
-    """What a skeleton sees of a form."""
+    """The part of a form that a skeleton sees."""
 
     slots: tuple[tuple[Place, ValueKind, bool], ...]
     """Those that results may stand in, in order of their places; may an input?"""
@@ -77,8 +77,8 @@ class Calls:
     kinds: tuple[ValueKind, ...]
     """That a value may have while it waits; their numbers are places in here."""
     rows: dict[Kinds, range]
-    """What a call before the last may add to the values that wait, by what it reads of them:
-    a part of `gains`, shortest first."""
+    """The values that a call before the last may add to those that wait, by the values it reads of
+    them: a part of `gains`, shortest first."""
     gains: list[Kinds]
     steps: list[Weighted[SkeletonStep]]
     """The calls that read so and add so, one a gain."""
@@ -129,7 +129,7 @@ class Calls:
         return Weighted(ops, (weights.get(op, 1) for op in ops))
 
     def _gains(self, pattern: Pattern, width: int) -> Iterator[tuple[Kinds, tuple[int, ...]]]:
-        """What a call before the last adds to the values that wait, and the results in it."""
+        """The values that a call before the last adds to those that wait, and the results in it."""
         new = [read.kind for read in pattern.reads if read.is_new]
         useful = [at for at, kind in enumerate(pattern.results) if kind in self._number]
         for size in range(1, width - len(new) + 1):

@@ -33,7 +33,8 @@ Objects = npt.NDArray[Any]
 
 
 class Landing(NamedTuple):
-    """What a call reads, up to Kinds, and what waits still if none of its results did."""
+    """The values that a call reads, up to Kinds, and those that wait still if none of its results
+    did."""
 
     gains: range
     """The numbers of values that may join the row of unread values."""
@@ -42,7 +43,7 @@ class Landing(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What the next call reads, up to Kinds, and what of it for the last time."""
+    """The values that the next call reads, up to Kinds, and those it reads for the last time."""
 
     reads: Kinds
     drops: Kinds

@@ -137,7 +137,7 @@ class SkeletonPlan:
                 yield isinstance(size, int) or not (is_alone or self._is_coarse)
 
     def _seen(self, shapes: Sequence[Shape], equations: Equations) -> State:
-        """What is known of shapes that are made."""
+        """The known facts about shapes that are made."""
         if self._is_coarse:
             return only_ones(shapes, letter="r")[0]
         return named_anew(shapes, letter="r", hidden={*equations.remainders, *equations.multiples})[

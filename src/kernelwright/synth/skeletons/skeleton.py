@@ -40,7 +40,7 @@ class SkeletonCall:
     op: str
     pattern: Pattern
     values: tuple[int, ...]
-    """What each of the pattern's reads reads."""
+    """The value that each of the pattern's reads reads."""
     results: tuple[int, ...]
 
     @property

@@ -1,4 +1,4 @@
-"""What an attention reads, masks and leaves, tile by tile: scores never lie in memory.
+"""Reads, masks and results of an attention, tile by tile: scores never lie in memory.
 
 A program owns rows of queries and columns of values. It walks the keys block by block, with the
 largest score of each row so far, the sum of exponentials and the weighted values; when a larger
@@ -151,7 +151,7 @@ class Flash:
         return [*body.lines, f'scores = tl.where({inside}, {added}, float("-inf"))']
 
     def _epilogue(self) -> PullBody:
-        """What follows on the result."""
+        """The calls that follow on the result."""
         body = self.body("out")
         index = (*self.batch, self._dim("m"), self._dim("v"))
         body.place(self.call.outputs[0], index, "result")

@@ -27,7 +27,7 @@ def split_bounds(keys: str, end: str) -> list[str]:
 
 
 def split_buffers(splits: int, batches: str, symbols: Mapping[str, str]) -> list[Buffer]:
-    """What the splits leave: peaks and masses of rows, and rows of weighted values."""
+    """The results of the splits: peaks and masses of rows, and rows of weighted values."""
     rows = times(batches, symbols["m"])
     return [
         Buffer(name="peak", sizes=(str(splits), rows)),

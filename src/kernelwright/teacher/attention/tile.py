@@ -1,4 +1,4 @@
-"""What a program of an attention owns, and what it keeps of its rows from block to block."""
+"""The tile that a program of an attention owns, and the state of its rows from block to block."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ ONLINE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttentionTile:
-    """What a program owns and how it walks."""
+    """The tile that a program owns, and its walk."""
 
     queries: int
     keys: int

@@ -44,7 +44,8 @@ _OTHERS: tuple[Sides, ...] = tuple(
 _MAX_WIDTH = 256
 """Longest part of a head that one tile holds."""
 _SHARED_BYTES = 200 << 10
-"""What queries and the stages of keys and values may take of Hopper's 227 KiB."""
+"""The shared memory that queries and the stages of keys and values may take, of Hopper's 227
+KiB."""
 
 _FEW_QUERIES = 64
 """Up to which splits of the keys go first: one block of queries a head, as in decoding."""

@@ -1,4 +1,4 @@
-"""What a program with one matrix product is to a kernel writer: operands, indices, sizes, epilogue.
+"""A kernel writer's view of a program with one matrix product: operands, indices, sizes, epilogue.
 
 The product is out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]. Leading dimensions of a
 batched lhs that meets a 2-D rhs are rows: they walk the axis "m". Every size has a symbol (M, N,
@@ -94,7 +94,7 @@ class Contraction(Product):
         return True
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
-        """What a step's tiles take of shared memory."""
+        """The shared memory of a step's tiles."""
         return shared_bytes(self, schedule, *self._loads)
 
     @cached_property

@@ -64,7 +64,7 @@ class Factor:
         self.advance = [f"{name}_ptrs += {times(step, stride)}"]
 
     def _compute(self, product: Product, side: Side) -> None:
-        """What the program makes in front of the product, computed from loads of a step."""
+        """The calls in front of the product, computed from loads of a step."""
         name, suffix = self.text, self.view["k"].suffix
         is_copy = only_views(product.program, side.value, COPIES)
         body = product.body(self.view, loop="k", tag=f"_{name}", widens=not is_copy)

@@ -47,7 +47,7 @@ class ProductSchedule:
 
     @property
     def tiles(self) -> dict[str, int]:
-        """What the plan shows and the launch passes."""
+        """The tile sizes that the plan shows and the launch passes."""
         tiles = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n}
         if self.block_k:
             tiles["BLOCK_K"] = self.block_k
@@ -91,7 +91,7 @@ class Product(ABC):
 
     @abstractmethod
     def loop(self, schedule: ProductSchedule) -> str:
-        """What a plan calls the loop of `accumulate`."""
+        """The plan's name for the loop of `accumulate`."""
 
     @abstractmethod
     def accumulate(self, schedule: ProductSchedule) -> list[str]:
@@ -189,7 +189,7 @@ themselves."""
 
 
 def shared_bytes(product: Product, schedule: ProductSchedule, lhs: Loads, rhs: Loads) -> int:
-    """What a step's tiles take of shared memory, in all stages of the pipeline."""
+    """The shared memory of a step's tiles, in all stages of the pipeline."""
     tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
     # What is computed from loads goes back to shared memory for the product, in its parts.
     parts = 2 if "x3" in schedule.precision else 1

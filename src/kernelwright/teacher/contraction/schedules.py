@@ -15,7 +15,8 @@ _FLOPS_PER_S = {
     "ieee": 35e12, "tf32x3": 160e12, "bf16x3": 190e12, "tf32": 400e12, ROUNDED: 230e12,
     "half": 650e12,
 }  # fmt: skip
-"""What a large Triton product reaches on an H200; "half" stands for fp16 and bf16 factors."""
+"""The FLOPs a second that a large Triton product reaches on an H200; "half" stands for fp16 and
+bf16 factors."""
 _WALKED = 1.05
 """Time of programs that walk many tiles, over that of one program a tile."""
 

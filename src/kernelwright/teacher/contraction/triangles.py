@@ -37,7 +37,7 @@ class SumSpan:
 
 
 def span(program: Program, call: Call, index: Index, factors: tuple[Side, Side]) -> SumSpan:
-    """What a product at `index` over "m" and "n" needs of the sum over "k"."""
+    """The part of the sum over "k" that a product at `index` over "m" and "n" needs."""
     begins, ends, skips = [], ["K"], []
     for side in factors:
         for triangle, at in _behind(program, side):

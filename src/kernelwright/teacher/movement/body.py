@@ -248,7 +248,7 @@ class PullBody(TileBody):
         return super()._load(name, index)
 
     def _is_vector(self, index: Index) -> bool:
-        """What lies at the index has fewer dimensions than the tile."""
+        """The value at the index has fewer dimensions than the tile."""
         met = axes_of(index)
         sides = {axis for axis in self._given if self.view[axis].suffix}
         return met <= set(self._given) and not sides <= met

@@ -33,7 +33,7 @@ def behind(program: Program, names: Iterable[str], until: Call | None = None) ->
 
 
 _KEPT = CUTS - {"unfold"} | {"flip", "roll", "triu", "tril", "arange", "full"}
-"""What shows each element once at most, or reads none."""
+"""Operators that show each element once at most, or read none."""
 
 
 def may_grow(program: Program, name: str) -> bool:

@@ -83,7 +83,7 @@ def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
 
 
 CUTS = frozenset({"slice", "select", "unbind", "unfold", "chunk", "split"})
-"""What shows a part of a value as it is, like a view."""
+"""Operators that show a part of a value as it is, like a view."""
 
 
 # Joins
@@ -253,7 +253,7 @@ def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
 
 _NUMBERS = {"zeros_like": 0, "ones_like": 1}
 CONSTANTS = frozenset({*_NUMBERS, "full_like", "full"})
-"""What makes one number in place of each element."""
+"""Operators that make one number in place of each element."""
 
 
 def filled(call: Call) -> str:
@@ -304,6 +304,6 @@ RULES: Rules = {
 }
 
 MOVES = frozenset(RULES) - CONSTANTS
-"""What gives elements other places, or makes them of their places."""
+"""Operators that give elements other places, or make them of their places."""
 COPIES = frozenset(RULES) - CONSTANTS - {"pad", "one_hot", "interpolate", "arange"} | {"zeros_like"}
-"""What shows elements as they are, and zeros where nothing is loaded."""
+"""Operators that show elements as they are, and zeros where nothing is loaded."""

@@ -40,7 +40,7 @@ _MAX_COLUMNS = (1024, 256, 64)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MovedTile:
-    """What one program makes."""
+    """The tile that one program makes."""
 
     elements: int
     num_warps: int

@@ -199,7 +199,7 @@ class NodeGraph:
 
 @dataclass(frozen=True, slots=True)
 class KernelStage:
-    """What one kernel, or one group of kernels over the same domain, computes."""
+    """The computation of one kernel, or of one group of kernels over the same domain."""
 
     nodes: dict[str, Node]
     """In execution order."""

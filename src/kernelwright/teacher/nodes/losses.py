@@ -155,7 +155,7 @@ def _chosen(
 
 
 def _share(graph: NodeGraph, call: Call, target: NodeValue, axes: Sequence[int]) -> str:
-    """What a sample counts: its class's weight, or 1; 0 where it is ignored."""
+    """The weight of a sample: its class's weight, or 1; 0 where it is ignored."""
     text, args = f"({target.node} != {call.arg('ignore_index')})", [target.node]
     if isinstance(call.arg("weight"), Ref):
         weights = operand(graph, call, "weight").node

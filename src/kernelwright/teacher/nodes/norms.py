@@ -9,7 +9,8 @@ from kernelwright.teacher.nodes.reductions import moments, over
 from kernelwright.teacher.text.expressions import literal
 
 _EPSILON = 1.1920928955078125e-07
-"""What rms_norm adds where no eps is given: that of float32, in which 16-bit types are computed."""
+"""The number that rms_norm adds without an eps: that of float32, in which 16-bit types are
+computed."""
 
 
 def _given(graph: NodeGraph, call: Call, parameter: str) -> NodeValue | None:

@@ -41,14 +41,14 @@ def {name}(a, a_at, b, b_at):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scan:
-    """What an operator does to a row."""
+    """The effect of an operator on a row."""
 
     name: str
     """The name of the function that combines two neighbouring stretches."""
     combine: str
     """Its text."""
     neutral: str
-    """What a row starts with: "lowest" and "highest" stand for the dtype's."""
+    """The start of a row: "lowest" and "highest" stand for the dtype's."""
     has_index: bool = False
 
 
@@ -166,7 +166,7 @@ class _Written:
         return view, tuple(dims.get(at, ()) for at in range(made.rank))
 
     def _body(self) -> PullBody:
-        """What a block does, from loads to stores."""
+        """The lines of a block, from loads to stores."""
         body = PullBody(self.program, self.view, self.sizes, RULES, is_wide=self._is_wide)
         index = self.index
         text = body.value(self.source, index)

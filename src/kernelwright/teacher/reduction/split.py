@@ -27,7 +27,7 @@ from kernelwright.teacher.wrapper import WrapperPart
 
 @dataclass(frozen=True, slots=True)
 class _SplitTask:
-    """What all kernels of a candidate share."""
+    """The common part of all kernels of a candidate."""
 
     stage: KernelStage
     space: StageSpace

@@ -123,7 +123,8 @@ def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, I
 
 
 def _before(program: Program, value: str, index: Index) -> list[tuple[str, Index]] | None:
-    """What a view or an elementwise call reads for the element at `index`; None for others."""
+    """The element that a view or an elementwise call reads for the element at `index`; None for
+    others."""
     position = program.producer().get(value)
     if position is None:
         return None

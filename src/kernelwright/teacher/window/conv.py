@@ -1,4 +1,4 @@
-"""What a program with one convolution is to a kernel writer: a sum of products over a window.
+"""A kernel writer's view of a program with one convolution: a sum of products over a window.
 
 A tile of the output has an axis of channels and one of pixels: positions of the output in all
 images, in memory order. Which of them the tile's columns are is the schedule's choice; columns are
@@ -62,7 +62,8 @@ class Convolution(Product):
     """A program with one convolution; its forms differ in how they sum."""
 
     image: Side
-    """What the window moves over; along its spatial dimensions lie axes "d", "h" and "w"."""
+    """The value that the window moves over; along its spatial dimensions lie axes "d", "h" and
+    "w"."""
     weights: Side
     """Its kernel; along its spatial dimensions lie axes "kd", "kh" and "kw"."""
     sweeps: tuple[Sweep, ...]

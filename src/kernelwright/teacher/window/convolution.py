@@ -66,7 +66,7 @@ with those of CUDA cores there is not known."""
 _MAX_DIRECT = 8
 """Channels a group takes, at most, for a direct sum."""
 _L1_BYTES_PER_S = 20e12
-"""What loads that hit L1 bring on an H200, all SMs together."""
+"""The bytes a second that loads that hit L1 bring on an H200, all SMs together."""
 _FMA_PER_S = 25e12
 """Products that CUDA cores add on an H200, at three quarters of what they could."""
 _COPY_BYTES_PER_S = 1.9e12

@@ -57,7 +57,7 @@ class ImplicitGemm(Convolution):
         return f"{name}_split_k" if schedule.split_k > 1 else name
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
-        """What a step's tiles take of shared memory."""
+        """The shared memory of a step's tiles."""
         key = schedule.order, schedule.precision == ROUNDED
         if key not in self._loads:
             walk = Walk(self, self.view(), _Steps(self, key[0]).over, is_rounded=key[1])

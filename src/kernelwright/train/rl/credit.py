@@ -80,8 +80,8 @@ def credits_of(
     rewards: Sequence[Reward | None],
     objective: Objective,
 ) -> list[Credit | None]:
-    """What each answer is credited with beside the others of its group; None where it has no
-    outcome, and so is no member of it.
+    """The credit of each answer beside the others of its group; None where it has no outcome, and
+    so is no member of it.
 
     Args:
         groups: answers that are compared have the same.

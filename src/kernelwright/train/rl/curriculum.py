@@ -35,7 +35,7 @@ class Promotion:
 
 @dataclass(kw_only=True, slots=True)
 class CurriculumState:
-    """What a run that is resumed needs."""
+    """The state that a resumed run needs."""
 
     stage: int = 0
     steps_in_stage: int = 0

@@ -1,4 +1,4 @@
-"""What a step's record says of its answers: plain figures of outcomes, by code and by level."""
+"""A step's record of its answers: plain figures of outcomes, by code and by level."""
 
 import math
 from collections import Counter

@@ -47,12 +47,12 @@ class Batch:
     wait_s: float = 0.0
     """Spent on waiting for verdicts alone."""
     stages_s: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """What judges and clock owners did in the meantime, over all of them."""
+    """The seconds of the stages of judges and clock owners in the meantime, over all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settled:
-    """What became of a step's answers, each in its place."""
+    """The outcomes of a step's answers, each in its place."""
 
     verdicts: list[Verdict | None]
     """None where there is no candidate, or our side failed."""
@@ -202,7 +202,7 @@ class Practice:
         }
 
     def restored(self, values: Mapping[str, Any]) -> Batch:
-        """What `saved` gave; its candidates are judged anew."""
+        """The state that `saved` returned; its candidates are judged anew."""
         names = {Name(*line["name"]) for line in values["rollouts"]}
         questions = {name: self.question(name) for name in names}
         rollouts = restored(
@@ -222,7 +222,7 @@ class Practice:
 
 
 def outcome_of(rollout: Rollout, verdict: Verdict | None) -> Outcome:
-    """What became of an answer, with its estimated speed-up where it is correct."""
+    """The outcome of an answer, with its estimated speed-up where it is correct."""
     candidate = rollout.answer.candidate
     if verdict is None or not verdict.accepted or candidate is None:
         return Outcome.of(verdict)

@@ -32,7 +32,7 @@ POOL = "pool:"
 
 
 class Loss(StrEnum):
-    """What is made of rewards; docs/rewards.md says how."""
+    """The objective that rewards become; docs/rewards.md says how."""
 
     GRPO = "grpo"
     DR_GRPO = "dr_grpo"
@@ -61,7 +61,7 @@ class RlModelSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramSettings:
-    """What kernels are written for."""
+    """The programs that kernels are written for."""
 
     files: tuple[str, ...] = ()
     """JSONL of `kernelwright synth`, `data collect` or `data build`."""

@@ -36,7 +36,7 @@ ORIGIN = "rl"
 READ = 4096
 """Texts that are remembered as they were read: a policy that has learnt repeats itself."""
 CANDIDATE = "candidate"
-"""What an answer with one is counted as; others by why they have none."""
+"""The count under which an answer with a candidate falls; others fall under why they have none."""
 
 
 class Judges(Protocol):
@@ -243,7 +243,7 @@ def _keep(rollout: Rollout, written: WrittenTokens) -> None:
 
 
 def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
-    """What a resumed run needs of answers that were not learnt from yet."""
+    """The state that a resumed run needs of answers that were not learnt from yet."""
     return [
         {
             "name": list(rollout.question.name),
@@ -260,7 +260,7 @@ def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
 def restored(
     lines: Sequence[Mapping[str, Any]], questions: Mapping[Name, Question]
 ) -> list[Rollout]:
-    """What `saved` gave, to be read and judged again."""
+    """The rollouts that `saved` described, to be read and judged again."""
     return [
         Rollout(
             question=questions[Name(*line["name"])],

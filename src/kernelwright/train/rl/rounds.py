@@ -1,4 +1,4 @@
-"""What the one process that speaks for a run does beside learning: answers, credit, validation,
+"""The work of the one process that speaks for a run beside learning: answers, credit, validation,
 audits, records.
 """
 
@@ -39,7 +39,7 @@ STATE, PENDING = "rounds.json", "pending.pt"
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a step learns from."""
+    """The answers that a step learns from."""
 
     rows: list[LearnedRow]
     record: Record

@@ -187,7 +187,7 @@ def _rounds(
 
 
 def _begun(start: Start, rounds: Rounds | None) -> list[Batch]:
-    """What was written before a run was interrupted; the rest stands where it stood, too."""
+    """The records written before a run was interrupted; the rest stands where it stood, too."""
     if start.folder is None or rounds is None:
         return []
     rounds.restore(start.folder)

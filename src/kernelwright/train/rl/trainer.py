@@ -68,7 +68,7 @@ class RolloutTrainer(RowTrainer):
         self._seconds: dict[str, float] = {}
         """Seconds of this step, by the part of the step."""
         self._line: Record = {}
-        """What the record of the step at hand says so far."""
+        """The record of the present step so far."""
         super().__init__(
             recipe=recipe,
             model=model,
@@ -226,11 +226,11 @@ class RolloutTrainer(RowTrainer):
     # -- processes and devices
 
     def _on_main(self, made: Callable[[Rounds], Made]) -> Made | None:
-        """What the process that speaks for all makes; None in the others."""
+        """The value that the process that speaks for all makes; None in the others."""
         return None if self.rounds is None else made(self.rounds)
 
     def _shared(self, value: Made | None) -> Made:
-        """What the main process has, in all of them."""
+        """The main process's value, in all processes."""
         if self.accelerator.num_processes > 1:
             (value,) = broadcast_object_list([value])
         assert value is not None

@@ -23,7 +23,7 @@ class Validated:
 
     @property
     def score(self) -> float:
-        """What the best weights have most of: right, and faster, means over levels."""
+        """The score that the best weights have most of: right, and faster, means over levels."""
         levels = self.by_level.values()
         return fmean(level["pass@1"] + (level["faster"] or 0.0) for level in levels)
 

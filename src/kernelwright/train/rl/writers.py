@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONCURRENCY = 256
 """Requests at once: what a server of one's own batches."""
 RELOAD_S = 600.0
-"""What reading weights anew may take."""
+"""Seconds that reading weights anew may take."""
 
 Tokens = Sequence[int]
 
@@ -36,7 +36,7 @@ class AnswerWriter(Protocol):
     def write(
         self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
     ) -> Iterator[tuple[int, WrittenTokens]]:
-        """What follows each prompt, with its number, as it is done.
+        """The tokens that follow each prompt, with the prompt's number, as they are done.
 
         Raises:
             UsageError, InfraError: a server refuses, or fails.

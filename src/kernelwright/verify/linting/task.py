@@ -56,7 +56,7 @@ def lint(
     budget_s: float = BUDGET_S,
     room: Room = lambda _: nullcontext(),
 ) -> LintReport:
-    """What is wrong with a file or `package.module:factory` as a task.
+    """The flaws of a file or `package.module:factory` as a task.
 
     Args:
         device: "auto", "cpu" or "cuda". On a CPU large tasks are scaled down.

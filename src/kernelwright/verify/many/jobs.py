@@ -1,4 +1,4 @@
-"""What a run of many judgements is given: pairs of a reference and a candidate, as text."""
+"""The jobs of a run of many judgements: pairs of a reference and a candidate, as text."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence

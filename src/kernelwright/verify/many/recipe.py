@@ -37,7 +37,7 @@ class JudgeRecipe:
     contract: str = Contract.FIXED.value
     grade: str = "fresh"
     checks: str = Checks.ALL.value
-    """What may refuse a candidate; all but "all" are for measurements."""
+    """The checks that may refuse a candidate; all but "all" are for measurements."""
     timing: bool = True
     """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""
     timing_s: float | None = None

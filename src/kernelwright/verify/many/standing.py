@@ -35,12 +35,12 @@ have let go, and they wait until it has done. Fewer go where nothing more is bei
 AHEAD = 2
 """Rows that a clock owner has: it finds the next one there when it is through with one."""
 END_S = 5.0
-"""What is being judged when a run ends has so long; then its workers are ended."""
+"""Seconds for the judgements under way when a run ends; then their workers are ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedCandidate:
-    """What became of a candidate: a verdict, or why there is none."""
+    """The outcome of a candidate: a verdict, or why there is none."""
 
     verdict: Verdict | None
     failure: str = ""
@@ -59,7 +59,7 @@ class _OpenCandidate:
     future: "Future[JudgedCandidate]"
     is_retried: bool = False
     judged: Record = field(default_factory=dict)
-    """What was found of it, while it waits to be timed."""
+    """The verdict on the candidate, while it waits to be timed."""
 
 
 class StandingJudges:
@@ -113,7 +113,7 @@ class StandingJudges:
         self._stack.__exit__(_type, _value, _trace)
 
     def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[JudgedCandidate]]":
-        """What becomes of candidates for one program, each in its place.
+        """The outcomes of candidates for one program, each in its place.
 
         A future raises UsageError or InfraError where no judge can be started at all.
 
@@ -160,7 +160,8 @@ class StandingJudges:
         return taken
 
     def _forget(self) -> None:
-        """What was asked least lately, beyond `memory`; not what is being judged."""
+        """Forget the verdicts that were asked for least lately, beyond `memory`; not those under
+        way."""
         excess = max(0, len(self._known) - self._memory)
         idle = (content for content in self._known if content not in self._open)
         for content in list(islice(idle, excess)):

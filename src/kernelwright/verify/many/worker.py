@@ -146,7 +146,7 @@ class JudgeWorker:
         return {"verdict": verdict.to_json(), "guest": guest}
 
     def prepared(self, task: Task, candidate: Record) -> PreparedCandidate:
-        """What was compiled of it in the background, or is now."""
+        """The candidate's kernels, compiled in the background or now."""
         compiled = self._prepared.pop(candidate["id"], None)
         if compiled is not None:
             return compiled.result()
@@ -203,7 +203,7 @@ class JudgeWorker:
 
 
 def _kernels_of(candidate: Record) -> Path | None:
-    """What a judge has compiled of it, where that is on this machine."""
+    """The candidate's compiled kernels, where they are on this machine."""
     kernels = candidate.get("kernels")
     return Path(kernels) if kernels and Path(kernels).is_dir() else None
 

@@ -32,7 +32,8 @@ CACHES = {"functools.cache", "functools.lru_cache"}
 
 @hint("write the attribute out", "E61")
 def computed_name(source: CandidateSource) -> Iterator[tuple[int, str]]:
-    """What is looked up under a computed name, or in a module passed about, cannot be read."""
+    """A value that is looked up under a computed name, or in a module passed about, cannot be
+    read."""
     for node in source.host(ast.Call):
         called = source.dotted(node.func)
         if called in OPAQUE_LOOKUPS and source.dotted(node) in {"", f"{called}()"}:
@@ -116,7 +117,8 @@ def _place(source: CandidateSource, node: ast.AST) -> str | None:
 
 @hint("compute anew in each call; only scratch memory may be kept", "E20 E21 E22 E24 E25 E71")
 def returns_kept(source: CandidateSource) -> Iterator[tuple[int, str]]:
-    """What is returned from a table or an attribute may be the answer to an earlier question."""
+    """A value that is returned from a table or an attribute may be the answer to an earlier
+    question."""
     for entry in source.entries():
         kept: dict[str, ast.expr] = {}
         for node in ast.walk(entry):

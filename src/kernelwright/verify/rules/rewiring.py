@@ -60,7 +60,7 @@ DISPATCH_SWITCHES = (
     "_dispatch", "_set_", "_jit_set", "_pop_", "_push_", "_unset_", "_Disable", "DisableTorch",
     "_Exclude", "_Include", "_Force", "_Auto", "_len_torch",
 )  # fmt: skip
-"""What the names in `torch._C` begin with that switch dispatching."""
+"""The beginnings of the names in `torch._C` that switch dispatching."""
 DISPATCH_ATTRIBUTES = {"redispatch", "call_boxed", "redispatch_boxed", "_op_dk"}
 OBSERVERS = {
     "_profiler_enabled", "_is_profiler_enabled", "_profiler_type",
@@ -71,7 +71,7 @@ OBSERVERS = {
     "_get_current_function_mode_stack", "_enable_profiler_legacy",
     "_disable_profiler_legacy", "_enable_profiler", "_disable_profiler", "_has_callbacks",
 }  # fmt: skip
-"""What tells whether somebody looks on."""
+"""Functions that tell whether somebody looks on."""
 TENSOR_CLASSES = {
     "torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer",
     "torch.nn.parameter.Buffer", "torch._C.TensorBase", "torch._C._TensorBase",

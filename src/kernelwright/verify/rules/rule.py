@@ -1,4 +1,4 @@
-"""What a static rule is: a small function over a source, with its reason and its remedy."""
+"""Static rules: each a small function over a source, with its reason and its remedy."""
 
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass

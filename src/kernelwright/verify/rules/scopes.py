@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 Binding = str | ast.expr | None
-"""What a name is bound to: an import's dotted origin, an expression, or a value not looked into."""
+"""The value that a name is bound to: an import's dotted origin, an expression, or a value not
+looked into."""
 Put = Callable[[str, Binding], None]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -98,7 +99,7 @@ class Names:
         return name
 
     def _origin(self, bindings: list[Binding]) -> str:
-        """What a name stands for in any of its bindings.
+        """The origin that a name stands for in any of its bindings.
 
         Bindings at the beginning that name nothing are passed once: a name may have thousands of
         bindings, and as many uses.

@@ -255,7 +255,7 @@ class CandidateSource:
         return "a long expression" if self.is_long(node) else ast.unparse(node)
 
     def top_level_names(self) -> set[str]:
-        """What the module defines: functions, classes, assigned and imported names."""
+        """The names that the module defines: functions, classes, assigned and imported names."""
         return set(self.names.top.bound)
 
 

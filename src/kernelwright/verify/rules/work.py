@@ -20,7 +20,7 @@ COMPUTE = {
     "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
     "interpolate", "cross_entropy", "mse_loss", "nll_loss", "kl_div", "embedding", "clamp",
 }  # fmt: skip
-"""What computes, as a function and mostly as a method of tensors too."""
+"""Functions that compute, mostly methods of tensors too."""
 FORMS = (
     "torch.", "torch.nn.functional.", "torch.ops.aten.", "torch.ops.prims.", "torch.special.",
     "torch.linalg.", "torch.fft.", "torch.Tensor.", "torch._C._nn.", "torch._C._VariableFunctions.",
@@ -147,7 +147,7 @@ def leaves_torch(source: CandidateSource) -> Iterator[tuple[int, str]]:
 
 @hint("compute from the arguments, in the call", "E10 E27 E28")
 def precomputes(source: CandidateSource) -> Iterator[tuple[int, str]]:
-    """What is computed on import or in __init__ is stale once weights or inputs change."""
+    """A value that is computed on import or in __init__ is stale once weights or inputs change."""
     for node, what in computing(source):
         if source.is_early(node):
             yield node.lineno, f"{what} before any call"

@@ -60,7 +60,8 @@ def swapped(inputs: list[Any]) -> list[Any] | None:
 
 
 def _kind_of(value: torch.Tensor) -> tuple[object, ...]:
-    """What a reference may rely on: two labels, the range of integers, signs, probabilities."""
+    """The property that a reference may rely on: two labels, the range of integers, signs,
+    probabilities."""
     if not value.numel() or value.is_complex():
         return ()
     distinct = torch.unique(value)

@@ -1,4 +1,4 @@
-"""What a reference gives for one call: outputs, and what the call did beside them."""
+"""A reference's answer to one call: outputs, and what the call did beside them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from kernelwright.verify.values.compare import Expected
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceAnswer:
-    """What the reference gives for one set of inputs."""
+    """The answer of the reference for one set of inputs."""
 
     outputs: Expected
     structure: str

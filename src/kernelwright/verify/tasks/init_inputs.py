@@ -33,7 +33,7 @@ def _is_function(node: ast.stmt, name: str) -> bool:
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:
-    """What an assignment sets; nothing of other statements."""
+    """The targets of an assignment; none of other statements."""
     if isinstance(node, ast.AnnAssign | ast.AugAssign):
         return [node.target]
     return node.targets if isinstance(node, ast.Assign) else []

@@ -212,7 +212,7 @@ class _File:
         return defined  # type: ignore[no-any-return]
 
     def call(self, name: str) -> Any:
-        """What a function of the file returns, as a list."""
+        """The result of a function of the file, as a list."""
         with self.errors(f"{name}() fails"):
             value = self.function(name)()
         if not isinstance(value, list | tuple):

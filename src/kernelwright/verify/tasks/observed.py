@@ -1,4 +1,5 @@
-"""What a reference calls: names of operators and functions, and whether sorted values are equal."""
+"""The calls of a reference: names of operators and functions, and whether sorted values are
+equal."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ from kernelwright.verify.values.live import Callee
 NUM_SHAPES = 2
 """Shape variants a candidate is judged at, besides the shapes it was written for."""
 INTERPRETER_FLOPS = 1 << 23
-"""What Triton's interpreter gets through in about a second, tile by tile."""
+"""The FLOPs that Triton's interpreter does in about a second, tile by tile."""
 INTERPRETER_ELEMENTS = 1 << 14
 """The most elements of a program's largest value. The interpreter takes a millisecond for each
 program instance of a kernel, however little that instance computes, and a verdict needs some thirty

@@ -108,7 +108,7 @@ class CaseStore:
         self._num_drawn = 0
 
     def shapes(self, task: Task) -> Shapes:
-        """What to judge a task at. Not for another thread: the user's code runs, under seeds
+        """The sizes to judge a task at. Not for another thread: the user's code runs, under seeds
         and types that PyTorch keeps one of for all threads.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What a task's `get_inputs` draws, in a few thousand elements instead of gigabytes."""
+"""The inputs that a task's `get_inputs` draws, in a few thousand elements instead of gigabytes."""
 
 import math
 import re

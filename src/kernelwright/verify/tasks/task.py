@@ -45,7 +45,7 @@ class Task(ABC):
 
     name: str
     entry: str
-    """What the candidate must define: "fused_operator" or "ModelNew"."""
+    """The name that the candidate must define: "fused_operator" or "ModelNew"."""
     text: str
     """Source of the task's file; "" where there is none."""
 
@@ -117,7 +117,7 @@ class Task(ABC):
     def native_answer(
         self, inputs: list[Any], seed: int, device: torch.device
     ) -> tuple[torch.Tensor, ...]:
-        """What the reference gives for these inputs, in its own types.
+        """The reference's answer for these inputs, in its own types.
 
         Raises:
             UsageError: it fails on them.
@@ -221,7 +221,7 @@ class Task(ABC):
 
     @contextmanager
     def usage(self) -> Iterator[None]:
-        """What the reference raises is the user's to mend."""
+        """The user's error: the exception that the reference raises."""
         try:
             with supervised.user_code(f"the reference {self.name}"):
                 yield

@@ -21,7 +21,7 @@ Place = tuple[int, int] | None
 """Input and dimension; None for all dimensions of one size."""
 
 Resized = tuple[str, FunctionTask | ModuleTask]
-"""What has changed, and the task."""
+"""The change, and the task."""
 
 
 def other_sizes(

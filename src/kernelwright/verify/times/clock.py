@@ -296,7 +296,7 @@ def check_times(timer: PairTimer, pairs: Pairs) -> tuple[torch.Tensor, ...]:
 
 
 def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -> None:
-    """What a timed call returned must be as right as in the other cases.
+    """The results of a timed call must be as right as in the other cases.
 
     Where the reference draws random numbers, calls in a row differ by design and are not compared.
     """

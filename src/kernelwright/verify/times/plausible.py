@@ -37,8 +37,8 @@ FLOPS_SHARE = 0.5
 
 
 def check_wall(believed: Believed, num_outputs: int) -> None:
-    """What the guest's events say and what the host waited must agree, but for what a request
-    takes by itself. Medians, so that a single hiccup on either side counts for nothing."""
+    """The guest's events and the host's wait must agree, but for the time that a request takes by
+    itself. Medians, so that a single hiccup on either side counts for nothing."""
     beyond_ms = [w - t for w, t in zip(believed.walls_ms, believed.times_ms, strict=True)]
     claimed_ms, spread_ms = median(believed.times_ms), SPREADS * _spread(believed.idles_ms)
     request_ms = WALL_SLACK_MS + OUTPUT_MS * num_outputs
@@ -104,7 +104,7 @@ def leaves_inputs_unread(
 
 
 def bytes_written(outputs: Sequence[torch.Tensor]) -> int:
-    """What must have reached the memory when a call ends."""
+    """The bytes that must have reached the memory when a call ends."""
     num_bytes = sum(output.numel() * output.element_size() for output in outputs)
     return max(num_bytes - CACHED_BYTES, 0)
 

@@ -37,7 +37,7 @@ FAR_BEHIND = 1.5
 and others do not wait for the GPU meanwhile."""
 
 FILLER = float("nan")
-"""What fresh memory holds."""
+"""The contents of fresh memory."""
 
 Provide = Callable[[Trial], Session]
 

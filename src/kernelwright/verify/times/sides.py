@@ -29,7 +29,7 @@ class HostSide(Protocol):
     """The reference."""
 
     outputs: tuple[torch.Tensor, ...]
-    """What the last timed call returned."""
+    """The results of the last timed call."""
 
     def prepare(self, inputs: list[Any], seed: int) -> None: ...
 
@@ -103,19 +103,19 @@ class Burst:
     time_ms: float
     """The time of all calls, by the guest's events."""
     beyond_ms: float
-    """What the host's clock shows beyond them, less the same for as many idle calls."""
+    """The time of the host's clock beyond the events, less the same for as many idle calls."""
 
 
 @dataclass(slots=True)
 class Believed:
-    """What is known of a guest's times, call by call, all in ms."""
+    """The accepted facts about a guest's times, call by call, all in ms."""
 
     times_ms: list[float] = field(default_factory=list)
     """By the guest's events."""
     walls_ms: list[float] = field(default_factory=list)
     """The same calls on the host's clock, request and answer included."""
     idles_ms: list[float] = field(default_factory=list)
-    """What the host's clock shows beyond the guest's events where nothing is called."""
+    """The time of the host's clock beyond the guest's events where nothing is called."""
     bursts: list[Burst] = field(default_factory=list)
 
 
@@ -161,7 +161,7 @@ class GuestCalls:
         self.believed = Believed()
 
     def ran(self, like: Sequence[torch.Tensor]) -> Ran:
-        """What the last timed call returned.
+        """The results of the last timed call.
 
         Args:
             like: as of `Guest.run`.

@@ -33,7 +33,7 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """What a case must give: one tensor an output, in order."""
+    """The values that a case must give: one tensor an output, in order."""
 
     native: Tensors
     """The reference's outputs in its own dtype."""
@@ -254,8 +254,8 @@ def _chunks(*tensors: torch.Tensor) -> Iterator[Tensors]:
 
 
 def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
-    """What has to be known of output `i`, float64 on its device: for integers the number of
-    elements that differ, else the fields of `_Sizes`."""
+    """The sums for output `i`, float64 on its device: for integers the number of elements that
+    differ, else the fields of `_Sizes`."""
     native, oracle = expected.native[i], expected.oracle[i]
     if not output.dtype.is_floating_point:
         return _num_differing(output, native, oracle)
