@@ -243,6 +243,15 @@ def test_the_best_are_estimated_to_be_no_slower_than_drawn_ones(line):
     assert write_best(program, limit=2, seed=3) == best
 
 
+def test_kernels_of_best_answers_can_be_limited():
+    builder = Builder()
+    x = builder.input(TensorType((64, 256)))
+    for op in ("relu", "exp", "tanh", "sigmoid"):
+        (x,) = builder.call(op, input=x)
+    (best,) = write_best(builder.program([x]), limit=1, seed=0, calls=2)
+    assert [len(plan.fuses) for plan in best.plan] == [2, 2]
+
+
 def test_the_best_answer_to_a_chain_is_one_kernel():
     builder = Builder()
     x = builder.input(TensorType((64, 256)))

@@ -67,7 +67,12 @@ def write_whole(
 
 
 def write_best(
-    program: Program, *, limit: int, seed: int, precision: str = "strict"
+    program: Program,
+    *,
+    limit: int,
+    seed: int,
+    calls: int | None = None,
+    precision: str = "strict",
 ) -> list[Candidate]:
     """The candidates with the least estimated time, the fastest first. Each kernel has the schedule
     that its family prefers.
@@ -78,6 +83,7 @@ def write_best(
     Args:
         limit: at most this many.
         seed: of the cuts; equal seeds, equal candidates.
+        calls: of a kernel, at most, where the program has such a cut; None: any number.
 
     Returns:
         An empty list where some call has no form.
@@ -87,7 +93,7 @@ def write_best(
     drawn: dict[frozenset[frozenset[int]], float] = {}
     for number in range(CUTS):
         rng = random.Random(derive(seed, "best", number))
-        parts = cuts.draw(None, rng)
+        parts = cuts.draw(calls, rng)
         if parts is not None:
             drawn.setdefault(frozenset(parts), cut_seconds(program, parts))
     candidates: dict[str, Candidate] = {}

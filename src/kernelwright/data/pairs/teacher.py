@@ -18,12 +18,17 @@ class TeacherSource:
     best: int = 0
     """Answers beyond those that the part asks for. A pair of such an answer says "teacher-best" as
     its source, so that a training can weigh these pairs apart."""
+    calls: int | None = None
+    """The most calls of a kernel of a best answer; None: any number. A model writes small kernels
+    correctly first (docs/LOG.md)."""
 
     licence = "Apache-2.0"
 
     def __post_init__(self) -> None:
         if self.best < 0:
             raise UsageError("options.best is at least 0", remedy="see docs/data.md")
+        if self.calls is not None and self.calls < 1:
+            raise UsageError("options.calls is at least 1", remedy="see docs/data.md")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -38,7 +43,9 @@ class TeacherSource:
             return [WrittenAnswer(candidate=None, refused="no form")]
         best = []
         if self.best:
-            best = write_best(program, limit=self.best, seed=seed, precision=precision)
+            best = write_best(
+                program, limit=self.best, seed=seed, calls=self.calls, precision=precision
+            )
         return [
             *(WrittenAnswer(candidate=candidate) for candidate in drawn),
             *(WrittenAnswer(candidate=candidate, source=TEACHER_BEST) for candidate in best),

@@ -56,8 +56,8 @@ class Launches:
         self.suppressed: Counter[str] = Counter()
         """Launches that `skipped` kept from happening."""
         self.operators: Counter[str] = Counter()
-        """Operators that ran where the call's watch does not look: in graphs captured outside of it,
-        and in functions that the interpreter calls."""
+        """Operators that ran where the call's watch does not look: in graphs captured outside of
+        it, and in functions that the interpreter calls."""
         self._captured: Counter[str] | None = None
         self.spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] | None = None
         self._streams: set[int] = set()
