@@ -17,7 +17,6 @@ GPUS=${GPUS:-$(nvidia-smi --list-gpus 2> /dev/null | wc -l)}
 ((GPUS)) || GPUS=1
 JUDGES=${JUDGES:-12} # a GPU: with more judges, tasks of models fill 80 GB
 LEVELS=${LEVELS:-20:120 5:400 2:400 1:80} # programs of a pool
-MINUTES=${MINUTES:-4.0} # of each supervised training
 POOL_S=${POOL_S:-400}   # a pool that takes longer is learned from as far as the pool is judged
 SEEDS="0 1"
 STAGES="[{levels={1=1},max_steps=8},{levels={1=1,2=3},max_steps=16},{levels={1=1,2=3,5=3},max_steps=16},{levels={1=1,2=3,5=3,20=2}}]"
@@ -74,7 +73,7 @@ pairs() { # best answers by the cost model, and drawn answers to the same progra
 }
 
 best() { # name, seed, settings: the shipped model learns the best answers
-    train "$1" sft/best.toml "$2" "budget.minutes=$MINUTES" 'data.tokens="tokens"' "${@:3}"
+    train "$1" sft/best.toml "$2" 'data.tokens="tokens"' "${@:3}"
 }
 
 supervised() {

@@ -16,8 +16,8 @@ from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.fragments.combine import circular
 from kernelwright.programs.fragments.compose import Replacement, compose
-from kernelwright.programs.fragments.fragment import RELABELLING, part_of
-from kernelwright.programs.fragments.partition import propose
+from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph, part_of
+from kernelwright.programs.fragments.partition import propose, undoes_layout
 from kernelwright.programs.program import Program
 from kernelwright.programs.traffic import cut_seconds, planned_seconds
 from kernelwright.teacher.ways import Way, any_of, first_of
@@ -112,6 +112,7 @@ class _Cuts:
         self.program = program
         self._family = cache(family)
         self._proposals = propose(program, self._family, every=True)
+        self._graph = CallGraph(program)
         self._computing = frozenset(
             i for i, call in enumerate(program.calls) if call.op not in RELABELLING
         )
@@ -120,6 +121,29 @@ class _Cuts:
             for part in (frozenset({i}) for i in sorted(self._computing))
             if self._family(part_of(program, part)) is not None
         ]
+        self._limited = cache(self._grown)
+
+    def _grown(self, size: int) -> list[frozenset[int]]:
+        """Parts of at most `size` calls. Proposals have few of these: a part grows as long as some
+        kernel can hold it."""
+        parts = dict.fromkeys(self._lone)
+        newest = list(parts)
+        for _ in range(size - 1):
+            larger = dict.fromkeys(
+                part | {neighbour}
+                for part in newest
+                for i in sorted(part)
+                for neighbour in sorted((self._graph.before[i] | self._graph.after[i]) - part)
+            )
+            newest = [
+                part
+                for part in larger
+                if self._graph.is_convex(part)
+                and not undoes_layout(self.program, part, self._graph)
+                and self._family(part_of(self.program, part)) is not None
+            ]
+            parts |= dict.fromkeys(newest)
+        return list(parts)
 
     def draw(self, size: int | None, rng: random.Random) -> list[frozenset[int]] | None:
         """Disjoint parts that hold every call but views, larger ones the likelier; all calls where
@@ -135,7 +159,7 @@ class _Cuts:
         left = set(self._computing)
         while left:
             free = calls.difference(*parts)
-            fitting = self._fitting(free, left, are_lone=size == 1)
+            fitting = self._fitting(free, left, size)
             fitting = [part for part in fitting if not circular(self.program, [*parts, part])]
             if not fitting:
                 return None
@@ -147,15 +171,14 @@ class _Cuts:
         return parts
 
     def _fitting(
-        self, free: frozenset[int], left: set[int], *, are_lone: bool
+        self, free: frozenset[int], left: set[int], size: int | None
     ) -> list[frozenset[int]]:
-        """Parts of what is free that hold a call that is left; where no proposal does, they are
-        grown anew."""
-        lone = [part for part in self._lone if part <= left]
-        if are_lone and lone:
-            return lone
-        fitting = [part for part in self._proposals if part <= free and part & left]
-        return fitting or [
+        """Parts of the free calls that hold a call that is left. A part has at most `size` calls
+        where there are such parts; where no known part fits, parts are grown anew."""
+        for parts in (self._limited(size) if size else (), self._proposals):
+            if fitting := [part for part in parts if part <= free and part & left]:
+                return fitting
+        return [
             part
             for part in propose(self.program, self._family, every=True, within=free)
             if part & left

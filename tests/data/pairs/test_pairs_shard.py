@@ -187,3 +187,5 @@ def test_best_answers_come_beside_the_drawn_ones_and_say_so(tmp_path):
 def test_a_negative_number_of_best_answers_is_refused():
     with pytest.raises(UsageError, match="best"):
         make_source("teacher", {"best": -1})
+    with pytest.raises(UsageError, match="calls"):
+        make_source("teacher", {"best": 1, "calls": 0})

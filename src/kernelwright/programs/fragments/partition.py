@@ -48,7 +48,7 @@ def propose(
 
     def family_of(part: frozenset[int]) -> str | None:
         if part not in known:
-            is_allowed = part <= allowed and not _undoes_layout(program, part, graph)
+            is_allowed = part <= allowed and not undoes_layout(program, part, graph)
             known[part] = answer(extract(program, part, graph).program) if is_allowed else None
         return known[part]
 
@@ -78,7 +78,7 @@ def covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
     return sorted(proposals, key=lambda p: (any(p < q for q in proposals), -len(p), sorted(p)))
 
 
-def _undoes_layout(program: Program, part: frozenset[int], graph: CallGraph) -> bool:
+def undoes_layout(program: Program, part: frozenset[int], graph: CallGraph) -> bool:
     """A value that is laid out anew is read in the part by a sum of products, for which that was
     done, or by a view: a kernel would read around it, and nothing would lie as it was to."""
     laid_out = (i for i in part if program.calls[i].op == "to_layout")
