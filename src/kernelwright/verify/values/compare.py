@@ -103,12 +103,14 @@ def compare_all(
     On a GPU everything is queued and waited for once: beside many other judges, waiting is what
     takes the time.
     """
+    # Structures are compared before complex values become pairs of reals, which have other shapes.
     structures = [structure_mismatch(outputs, expected.native) for outputs, expected in answers]
     answers = [(_as_reals(outputs), _expected_reals(expected)) for outputs, expected in answers]
     queued = [
         [] if structure else [_sums(i, y, expected) for i, y in enumerate(outputs)]
         for structure, (outputs, expected) in zip(structures, answers, strict=True)
     ]
+    # The first read waits for the GPU, so the sums of all answers are queued before.
     values = iter(_read([sums for pending in queued for sums in pending]))
     rows = zip(structures, queued, answers, strict=True)
     return [
@@ -153,12 +155,13 @@ def _decide(
     mismatch: Mismatch | None = None
     for i, (output, sums) in enumerate(zip(outputs, values, strict=True)):
         where = f"output {i}" if len(outputs) > 1 else "the output"
+        # The first mismatch is reported, but the loop goes on: error figures are of all outputs.
         if not output.dtype.is_floating_point:
             mismatch = mismatch or _exact_mismatch(sums, output, where)
             continue
         sizes = _Sizes(*sums)
         stray = _stray_mismatch(sizes, output, where)
-        if stray:
+        if stray:  # errors of an output with a stray NaN mean nothing
             return Comparison(errors, stray)
         figures, wrong = _judge_values(sizes, output, precision)
         errors = worse(errors, figures)
@@ -202,6 +205,7 @@ def _strangeness(y: torch.Tensor, native: torch.Tensor, errors: ErrorFigures | N
         finite = right.isfinite()
         if not torch.equal(left.isfinite(), finite):
             return math.inf
+        # float64, because the squares of float16 values overflow in their own type
         left, right = left[finite].double(), right[finite].double()
         apart += float((left - right).square().sum())
         squares += float(right.square().sum())
@@ -261,20 +265,26 @@ def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
         return _num_differing(output, native, oracle)
     tolerated = [native, *(answer[i] for answer in expected.tolerated)]
     oracle = oracle.to(output.device)
+    # Two passes over the chunks: errors are shares of the oracle's rms, which the first pass sums.
     scale = torch.zeros(7, dtype=torch.float64, device=output.device)
     for o, y, n in _chunks(oracle, output, native):
         scale += torch.stack([*_stray(y, n, o, expected), *_energy(o, n)])
     squares, count = scale[4], scale[6]
+    # An output of zeros has no scale: any error would be infinitely large without a least one.
     least = max(torch.finfo(native.dtype).tiny, expected.least_scale)
     rms = (squares / count.clamp(min=1)).sqrt().clamp(min=least)
     total = torch.zeros(1 + len(tolerated), dtype=torch.float64, device=output.device)
     largest, excess = torch.zeros_like(total), torch.zeros_like(rms)
     for o, *answers in _chunks(oracle, output, *tolerated):
+        # Where oracle or reference overflow, `_stray` has counted the element: no error is defined.
         valid = o.isfinite() & answers[1].isfinite()
         off = torch.stack([_error(a, o, valid) for a in answers])
         total += off.square().sum(dim=1)
+        # A share of |o| alone would make rounding near zero an error; a share of rms alone would
+        # let the largest elements be wrong.
         relative = torch.where(valid, off / (o.double().abs() + rms), 0.0)
         largest = torch.maximum(largest, relative.amax(dim=1))
+        # The figure of `kernelbench`, which reads no oracle.
         y, reference = answers[0].double(), answers[1].double()
         beyond = torch.where(valid, (reference - y).abs() / (1 + y.abs()), 0.0)
         excess = torch.maximum(excess, beyond.amax())
@@ -330,10 +340,14 @@ def _stray(
     A reference that overflows its own dtype may be matched in any special value, or bettered.
     """
     y_finite, n_finite, o_finite = y.isfinite(), n.isfinite(), o.isfinite()
+    # A special value is settled if reference or oracle has the same: either may be right.
     settled = y_finite | _same_special(y, n) | _same_special(y, o)
     missing = ~n_finite & ~o_finite & (y_finite | ~settled)
-    if expected.is_nan_free:
+    if (
+        expected.is_nan_free
+    ):  # a NaN of the oracle asks for nothing, an infinity for no finite value
         missing = ~n_finite & o.isinf() & y_finite
+    # A kernel that sums in a wider type may have the finite value where the reference overflows.
     is_near = (y.double() - o).abs() <= NEAR * o.double().abs()
     adrift = ~n_finite & o_finite & y_finite & ~is_near
     lost = ~n_finite & o_finite & ~_same_special(y, n) & ~is_near
@@ -364,6 +378,7 @@ def _stray_mismatch(sizes: _Sizes, output: torch.Tensor, where: str) -> Mismatch
     if sizes.num_missing:
         message = f"{where}: {sizes.num_missing} of {output.numel()} elements do not follow the"
         return Mismatch(Code.NOT_FINITE, f"{message} reference's NaN and infinity")
+    # With nothing finite to compare, the special values are all there is to check.
     num_adrift = sizes.num_adrift if sizes.count else sizes.num_lost
     if num_adrift:
         message = f"{where}: the reference overflows, and {num_adrift} elements there"
@@ -428,6 +443,7 @@ def _figures(sizes: _Sizes, dtype: torch.dtype) -> ErrorFigures:
     """An rms over few elements that count is a sample of few: for one it may reach four times what
     many may."""
     rms_floor, max_floor = (ulps * torch.finfo(dtype).eps for ulps in FLOOR_ULPS[dtype])
+    # rms(y - o) / rms(o) over n elements: the root of the sum of squares over rms(o) * sqrt(n)
     scale = sizes.rms * max(sizes.count, 1.0) ** 0.5
     largest = [min(error, _HUGE) for error in sizes.largest]
     rms = [min(squares**0.5 / scale, _HUGE) for squares in sizes.squares]
@@ -443,7 +459,7 @@ def _figures(sizes: _Sizes, dtype: torch.dtype) -> ErrorFigures:
 
 
 def _why_wrong(figures: ErrorFigures) -> str:
-    if not figures.rms_candidate <= figures.rms_allowed:
+    if not figures.rms_candidate <= figures.rms_allowed:  # also for NaN, which `>` would pass
         return (
             f"rms error {figures.rms_candidate:.1e} against fp64, allowed {figures.rms_allowed:.1e}"
             f" (the reference has {figures.rms_reference:.1e})"
