@@ -26,8 +26,10 @@ def write_one_pass(
     """Each element is read once; levels of reductions follow each other in registers."""
     body = Body(stage, space, schedule)
     inner = []
+    # Nodes come in the graph's order: a level finds the results of the level before in registers.
     for name, node in stage.nodes.items():
         if node.reduce:
+            # Padding of the tile must not take part: a clean value has zeros there already.
             clean = body.is_clean(node.args[0])
             count = body.count if node.reduce == "mean" else ""
             inner += one_pass(node, body.tile, "mask", count, is_clean=clean)
@@ -36,7 +38,7 @@ def write_one_pass(
     inner += [body.writer.store(tensor) for tensor in stage.outputs]
     lanes = body.tile.lanes
     lines = body.tile_lines(body.widened(lanes), inner)
-    if schedule.rows == 1:
+    if schedule.rows == 1:  # the block is the row, whose length the wrapper knows first
         return _finish(body, lines, f"triton.next_power_of_2({body.count})", suffix)
     tile = row_tile(body.count, schedule.rows * schedule.block)
     return _finish(body, lines, "BLOCK", suffix, tile)
@@ -50,6 +52,7 @@ def write_looped(
     states = accumulators(stage)
     everything = [acc.value for acc in states] + [tensor.node for tensor in stage.outputs]
     lines: list[str] = []
+    # A level needs the whole row's results of the level before: each level walks the row again.
     for level in range(max(body.level.values()) + 1):
         running, stores = at_level(states, body, level), body.full_stores(level)
         lines += body.row_values(everything, level)
@@ -57,6 +60,7 @@ def write_looped(
             lines += body.loop(("0", body.count), running, stores)
         lines += body.seen_lines(running, "0", body.count)
         for acc in running:
+            # Lanes of the block have run apart: one reduction merges them after the loop.
             lines += acc.merge(body.tile, acc.results, "seen", body.count, is_last=True)
             body.known.update(acc.results)
     lines += [body.writer.store(tensor) for tensor in body.row_stores()]

@@ -108,7 +108,7 @@ def classify(program: Program) -> bool:
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     """Every way to write the program, best first."""
     scan = _Written(program)
-    tiles = dict.fromkeys(scan.tile(*sides) for sides in _TILES)
+    tiles = dict.fromkeys(scan.tile(*sides) for sides in _TILES)  # short rows make tiles equal
     return [Way("scan", partial(scan.candidate, tile)) for tile in tiles]
 
 
@@ -144,10 +144,13 @@ class _Written:
     def _tile(self, made: TensorType) -> tuple[View, Index]:
         """The kernel's axes, and the index of the scan's result over them."""
         along = dim_index(self.call.arg("dim"), made.rank)
+        # Rows of a tile should be neighbours in memory, so the axes come in the order of memory.
         order = list(range(made.rank))
         if made.layout is Layout.CHANNELS_LAST:
             order = [0, *order[2:], 1]
         before, after = order[: order.index(along)], order[order.index(along) + 1 :]
+        # If axes follow the scanned one, neighbours in memory belong to different rows, and these
+        # rows form a tile. Else neighbours belong to one row, and any rows form a tile.
         members = {"b": before, "m": after, "n": [along]} if after else {"m": before, "n": [along]}
         texts = {"b": ("pid_b", ""), "m": ("offs_m", "[:, None]"), "n": ("offs_n", "[None, :]")}
         dims: dict[int, Dim] = {}
@@ -173,6 +176,7 @@ class _Written:
         kind = triton_dtype(self.call.types[0].dtype)
         if self.program.type_of(self.source).dtype != self.call.types[0].dtype:
             text = f"{text}.to({kind})"
+        # Triton cannot read one column of a tile: a sum over a mask of the last column does it.
         body.lines.append("is_last = tl.arange(0, BLOCK_N)[None, :] == BLOCK_N - 1")
         body.lines.append(f"given = tl.broadcast_to({text}, (BLOCK_M, BLOCK_N))")
         body.lines += self._scanned()
@@ -209,6 +213,7 @@ class _Written:
 
     def tile(self, columns: int, elements: int, num_warps: int) -> ScanTile:
         """A tile of at most so many columns and elements."""
+        # A tile beyond the row would compute on padding.
         columns = min(columns, power_of_two(self.lengths["n"]))
         rows = min(max(1, elements // columns), power_of_two(self.lengths.get("m", 1)))
         return ScanTile(rows=rows, columns=columns, num_warps=num_warps)
@@ -278,7 +283,7 @@ class _Written:
         if start in ("lowest", "highest"):
             sign = "-" if start == "lowest" else ""
             start = f'float("{sign}inf")'
-            if not is_float(dtype):
+            if not is_float(dtype):  # integers have no infinity
                 start = str(_BOUNDS[dtype][self.scan.neutral == "highest"])
         lines = [f"carry = tl.full((BLOCK_M,), {start}, {triton_dtype(dtype)})"]
         if self.scan.has_index:

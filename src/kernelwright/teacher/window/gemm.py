@@ -58,6 +58,7 @@ class ImplicitGemm(Convolution):
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
         """The shared memory of a step's tiles."""
+        # The walk is built as for writing: a tile that is not loaded takes no shared memory.
         key = schedule.order, schedule.precision == ROUNDED
         if key not in self._loads:
             walk = Walk(self, self.view(), _Steps(self, key[0]).over, is_rounded=key[1])
@@ -118,6 +119,7 @@ class _Steps:
         )
 
     def _flat(self, product: ImplicitGemm, image: str, weights: str) -> SummedAxes:
+        # The order of channels and taps is that of the weights' memory: loads are contiguous there.
         slices = [(f"k{sweep.at}", f"K{sweep.symbol}", sweep.kernel) for sweep in self.moving]
         is_last = product.program.type_of(product.weights.value).layout is Layout.CHANNELS_LAST
         slices.insert(len(slices) if is_last else 0, ("c", "C", product.counts.taken))
