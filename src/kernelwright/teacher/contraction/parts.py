@@ -166,6 +166,7 @@ class Product(ABC):
                 wide(self, self.batch_position, "pid // (num_m * num_n)"),
                 "pid = pid % (num_m * num_n)",
             ]
+        # The pid walks down a column of tiles: neighbours share a tile of the right factor.
         if schedule.group_m > 1:
             lines += [
                 "# Walk GROUP_M rows of tiles together: neighbours share operands in L2.",
@@ -202,8 +203,9 @@ def shared_bytes(product: Product, schedule: ProductSchedule, lhs: Loads, rhs: L
 
 def dot(product: Product, schedule: ProductSchedule, left: str, right: str) -> str:
     """Line that adds the product of two tiles to `acc`."""
-    if product.dtype != "float32":
+    if product.dtype != "float32":  # 16-bit factors have one mode, with sums in fp32
         return f"acc = tl.dot({left}, {right}, acc)"
+    # Factors that were rounded in the kernel lose nothing to the cut of mode "tf32".
     mode = "tf32" if schedule.precision == ROUNDED else schedule.precision
     return f'acc = tl.dot({left}, {right}, acc, input_precision="{mode}")'
 

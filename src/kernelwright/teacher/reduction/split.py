@@ -50,6 +50,8 @@ def write_two_pass(
             kernels.append(_partial(task, level, sizes))
     kernels.append(_finish(task, top, sizes))
     cols = probe.place.cols.count
+    # A chunk is a multiple of the block: no block of a program crosses into another's chunk. Rows
+    # shorter than all chunks have fewer splits, so n_splits is computed from the chunk.
     blocks = f"{schedule.splits} * {schedule.block}"
     sizes["chunk"] = f"triton.cdiv({cols}, {blocks}) * {schedule.block}"
     sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
@@ -85,6 +87,7 @@ def _partial(task: _SplitTask, level: int, sizes: dict[str, str]) -> Kernel:
         lines += acc.merge(body.tile, merged, "seen", "(end - begin)", is_last=False)
         for state, name in zip(acc.states, merged, strict=True):
             body.writer.stored[_parts(state)] = None
+            # A tile of several rows can reach past the last row; the split always exists.
             mask = body.scope.mask(frozenset(task.space.kept))
             masked = f", mask={mask}" if mask else ""
             lines.append(f"tl.store({_address(body, state, 'split')}, {name}{masked})")
@@ -105,7 +108,7 @@ def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
     lines = _prologue(task, body, wanted, top + bool(at_top))
     if stores:
         lines += [*_chunk(body), *body.loop(("begin", "end"), [], stores)]
-        if rows:
+        if rows:  # every split has the row's value: one of them stores it
             lines.append("if split == 0:")
             lines += [f"    {body.writer.store(tensor)}" for tensor in rows]
     else:
@@ -126,7 +129,7 @@ def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -
     if any("parts_ptr" in line for line in lines):
         tile = TileShape(body.tile.has_rows, "SPLITS")
         head = [f"part = {tile.lanes}", f"part_mask = {_part_mask(body)}"]
-        if any("seen" in line for line in lines):
+        if any("seen" in line for line in lines):  # the last chunk of a row may be shorter
             rest = f"{body.count} - part * chunk"
             head.append(f"seen = tl.maximum(tl.minimum({rest}, chunk), 0)")
         lines = [*head, *lines]
@@ -157,6 +160,7 @@ def _merged(body: Body, acc: Accumulator) -> list[str]:
     for state in acc.states:
         body.writer.loaded[_parts(state)] = None
         address = _address(body, state, "part")
+        # Lanes beyond the last split read the neutral state, which changes no result.
         lines.append(f"{state.name} = tl.load({address}, mask=part_mask, other={state.start})")
     return lines + acc.merge(tile, acc.results, "seen", body.count, is_last=True)
 
@@ -192,7 +196,7 @@ def _kernel(
     constants = {"ROWS": str(schedule.rows)} if schedule.rows > 1 else {}
     if "BLOCK" in text:
         constants["BLOCK"] = str(schedule.block)
-    if "SPLITS" in text:
+    if "SPLITS" in text:  # tl.arange needs a power of two
         constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
     plan = KernelPlan(
         kernel=kernel_name(program, "_".join(filter(None, (task.suffix, suffix)))),
