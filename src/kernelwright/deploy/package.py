@@ -169,8 +169,8 @@ def _example(signature: Signature) -> Call:
     lengths = {
         (place.leaf, place.dim): place.length(
             {
-                name: max(range_.low, min(range_.high, 4))
-                for name, range_ in signature.ranges.items()
+                name: max(bounds.low, min(bounds.high, 4))
+                for name, bounds in signature.ranges.items()
             }
         )
         for place in signature.places

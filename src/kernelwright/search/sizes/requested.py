@@ -37,7 +37,7 @@ class Range:
 
 def ranges_text(ranges: Mapping[str, Range]) -> str:
     """For example "batch 1 to 256, tokens 2 to 40"."""
-    return ", ".join(f"{name} {range_.low} to {range_.high}" for name, range_ in ranges.items())
+    return ", ".join(f"{name} {bounds.low} to {bounds.high}" for name, bounds in ranges.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Requested:
             for _ in range(NUM_BETWEEN + len(self.ranges))
         ]
         between = [self._smaller(point) for point in between]
-        ones = {name: range_.low for name, range_ in self.ranges.items()}
+        ones = {name: bounds.low for name, bounds in self.ranges.items()}
         points: list[Sizes] = []
         for sizes in (dict(self.example), *ends, *between, ones):
             if sizes not in points:
@@ -85,7 +85,7 @@ class Requested:
 
     def _highest(self) -> Iterator[dict[str, int]]:
         """All sizes at their ends where that is not too large, else one after the other."""
-        every = {name: range_.high for name, range_ in self.ranges.items()}
+        every = {name: bounds.high for name, bounds in self.ranges.items()}
         if self._growth(every) <= MOST_GROWTH or len(every) == 1:
             yield every
         else:

@@ -121,7 +121,8 @@ class Rounds:
         examples = [example | {"step": step} for example in validated.examples]
         record.append(self.folder / EXAMPLES, examples)
         shares = ", ".join(
-            f"{level} {shares_['pass@1']:.1%}" for level, shares_ in validated.by_level.items()
+            f"{level} {level_scores['pass@1']:.1%}"
+            for level, level_scores in validated.by_level.items()
         )
         self._say(f"step {step}  held out: {shares}")
         self._promoted(step, self.practice.curriculum.validated(validated.solved))
