@@ -180,8 +180,9 @@ def test_cuts_differ():
 def test_candidates_that_fuse_nothing_are_the_likeliest_but_not_all():
     found = [write_whole(chain(), limit=1, seed=seed)[0] for seed in range(60)]
     largest = Counter(max(len(plan.fuses) for plan in each.plan) for each in found)
-    assert 30 <= largest[1] <= 54
-    assert largest[4] >= 6
+    assert largest.most_common(1)[0][0] == 1
+    assert 20 <= largest[1] <= 42, "half of the draws, 30 of 60"
+    assert min(largest[2], largest[4]) >= 4, "a quarter has two calls at most, a quarter any number"
 
 
 def test_half_of_the_candidates_at_least_are_parts_of_one_call():
