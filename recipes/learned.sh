@@ -138,8 +138,8 @@ learned() { # at equal rollouts: the same pool, the same start, the same seeds; 
             "offline mixed-$seed $start $seed pool-1 2,5 $grouped objective.reward=\"mixed\""
             "offline drpo-power-$seed $start $seed pool-1 2,5 objective.reward=\"power_speed\""
             "offline stages-$seed $start $seed pool-1 2,5 curriculum.stages=$STAGES"
-            "offline fixed-$seed $start $seed pool-1 2,5 curriculum.stages=$STAGES curriculum.mix=\"fixed\"")
-        jobs+=("offline by-kernel-$seed $start $seed pool-1 2,5 $grpo objective.by_kernel=true")
+            "offline fixed-$seed $start $seed pool-1 2,5 curriculum.stages=$STAGES curriculum.mix=\"fixed\""
+            "offline by-kernel-$seed $start $seed pool-1 2,5 $grpo objective.by_kernel=true")
     done
     side_by_side 1 "${jobs[@]}"
 }

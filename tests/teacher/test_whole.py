@@ -1,12 +1,14 @@
 """Whole programs cut by chance: kernels throughout, right, named as their plans say."""
 
 import ast
+import random
 import re
 from collections import Counter
 
 import pytest
 
 from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.programs.build import Builder
@@ -15,7 +17,7 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.programs.traffic import planned_seconds
 from kernelwright.synth.benchmark import benchmark_programs
-from kernelwright.teacher.whole import write_best, write_whole
+from kernelwright.teacher.whole import SIZES, write_best, write_whole
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.tasks.program_task import program_task
 
@@ -178,11 +180,15 @@ def test_cuts_differ():
 
 
 def test_candidates_that_fuse_nothing_are_the_likeliest_but_not_all():
-    found = [write_whole(chain(), limit=1, seed=seed)[0] for seed in range(60)]
-    largest = Counter(max(len(plan.fuses) for plan in each.plan) for each in found)
-    assert largest.most_common(1)[0][0] == 1
-    assert 20 <= largest[1] <= 42, "half of the draws, 30 of 60"
-    assert min(largest[2], largest[4]) >= 4, "a quarter has two calls at most, a quarter any number"
+    drawn = Counter[tuple[int | None, int]]()
+    for seed in range(60):
+        limit = random.Random(derive(seed, "whole", 0)).choice(SIZES)
+        (candidate,) = write_whole(chain(), limit=1, seed=seed)
+        drawn[limit, max(len(plan.fuses) for plan in candidate.plan)] += 1
+    limits = Counter({limit: drawn[limit, limit] for limit in (1, 2)})
+    assert sum(limits.values()) + drawn[None, 1] + drawn[None, 4] == 60, "a limit is kept"
+    assert limits[1] > limits[2] > 6
+    assert drawn[None, 4] > 6
 
 
 def test_half_of_the_candidates_at_least_are_parts_of_one_call():
