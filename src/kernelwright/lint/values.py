@@ -226,13 +226,13 @@ def _line(x: torch.Tensor, output: torch.Tensor) -> tuple[float, float] | None:
     inputs, wanted = inputs[ok], wanted[ok]
     if inputs.numel() < _MIN_FIT_ELEMENTS:
         return None
-    mean_given, mean_wanted = inputs.mean(), wanted.mean()
-    centred = inputs - mean_given
+    mean_inputs, mean_wanted = inputs.mean(), wanted.mean()
+    centred = inputs - mean_inputs
     spread = float(centred.square().sum())
     if not spread > 0:
         return None
     slope = float((centred * (wanted - mean_wanted)).sum()) / spread
-    return slope, float(mean_wanted) - slope * float(mean_given)
+    return slope, float(mean_wanted) - slope * float(mean_inputs)
 
 
 def _line_of(i: int, slope: float, shift: float) -> Callable[[list[Any]], CheapAnswer]:

@@ -280,7 +280,7 @@ class Search:
         program, tuned = work.form.program, work.tuned
         result = self._serving_all_sizes(work, calls, result)
         work.untried.discard(calls)
-        at = next((i for i, fragment in enumerate(tuned) if fragment.fragment.calls == calls), None)
+        at = next((i for i, outcome in enumerate(tuned) if outcome.fragment.calls == calls), None)
         if at is None:
             at = len(tuned)
             tuned.append(result)

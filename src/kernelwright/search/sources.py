@@ -255,7 +255,7 @@ class Sources:
             key = text, limit, seed
             if key not in self._ours:
                 self._ours[key] = write(program, limit=limit, seed=seed, precision=rules.precision)
-            return list({our.source: our for our in self._ours[key]}.values()), []
+            return list({kernel.source: kernel for kernel in self._ours[key]}.values()), []
         by_source: dict[str, Candidate] = {}
         unread = []
         for origin, answer in self._answers.get(text, [])[first:]:

@@ -57,7 +57,9 @@ def compose(
     steps = schedule(program, [r.calls for r in replacements])
     ordered = [replacements[step] for step in steps if step < len(replacements)]
     merged = merge([(f"fused_{program.title(r.outputs)}", r.candidate.source) for r in ordered])
-    lines = _lines(program, replacements, steps, [name["fused_operator"] for name in merged.names])
+    lines = _lines(
+        program, replacements, steps, [renamed["fused_operator"] for renamed in merged.names]
+    )
     texts = _with_deletions(program, lines) if deletes else [text for text, _, _ in lines]
     body = "\n".join(f"    {text}" for text in texts)
     names = ", ".join(value.name for value in program.inputs)

@@ -32,7 +32,7 @@ def why(case: Record) -> str:
     sentence = _KINDS.get(code, _OTHER.format(reason=words.outcome(code)))
     if code == "no_kernel":
         sentence += f" {_STAYS[form_of(case)]}"
-    refused = [words.outcome(outcome) for outcome in case.get("rejected", {})]
+    refused = [words.outcome(code) for code in case.get("rejected", {})]
     if code == "no_kernel" and refused:
         sentence += f" Kernels were refused because of: {', '.join(refused)}."
     return sentence

@@ -77,7 +77,7 @@ class Validation:
             figures[f"L{level}"]["not_judged"] = asked - len(by_level[level])
         solved = {level: figures[f"L{level}"]["pass@1"] for level in levels}
         kept = {question.name for question in self._kept}
-        examples = [_example(*question) for question in judged if question[0].question.name in kept]
+        examples = [_example(*pair) for pair in judged if pair[0].question.name in kept]
         return Validated(figures, solved, examples)
 
 

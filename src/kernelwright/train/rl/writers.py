@@ -59,10 +59,9 @@ class LocalWriter:
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         twin: Any = copy.deepcopy(model)
         self._copy: PreTrainedModel = twin.to(device).eval().requires_grad_(False)
-        for (
-            parameter
-        ) in self._copy.parameters():  # not the buffers: frequencies of positions, rounded,
-            parameter.data = parameter.data.to(dtype)  # would be another model's
+        # Buffers stay as they are: rounded frequencies of positions would be another model's.
+        for parameter in self._copy.parameters():
+            parameter.data = parameter.data.to(dtype)
         self._decoder = Decoder(self._copy, stops=stop_tokens(model, tokenizer))
 
     @torch.no_grad()
