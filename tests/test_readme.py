@@ -1,4 +1,4 @@
-"""The commands and programs of README and of the tutorial run, and print the output shown there.
+"""The commands and programs of README, tutorial and how-to pages run, and print what pages show.
 
 A block ```console holds commands after "$ " and below each command its output. A block ```python is
 a program; a block ```text after the program is its output. "..." in an output stands for any text:
@@ -55,7 +55,7 @@ def steps_of(text: str) -> list[Step]:
     return steps
 
 
-PAGES = ("README.md", "docs/tutorial.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/bfloat16.md", "docs/serving.md")
 STEPS = [
     pytest.param(page, step, id=f"{Path(page).stem} {step}")
     for page in PAGES

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.report.summary import write_summary
+from tools.pages.readme import write_summary
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "kernelwright"
@@ -19,8 +19,10 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_FOLDER_FILES = 25
 MOST_WORDS = 30
+"""The most words of a sentence of a docstring."""
+MOST_LOG_WORDS = 120
+"""The most words of an entry of docs/LOG.md, its title and its tables not counted."""
 EMPTY_NAMES = {"each", "found", "made", "given", "held", "told"}
-"""The most words of a sentence."""
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MACHINE_PATH = re.compile(r"(?<![\w.<])/(?:root|home|work|tmp|Users|mnt|opt)/\w")
 
@@ -138,6 +140,26 @@ def test_sentences_of_docstrings_are_short():
         if len(sentence.split()) > MOST_WORDS
     ]
     assert long == []
+
+
+def log_words(entry: str) -> int:
+    """The words of an entry, without title, table rows and marks of lists."""
+    text = re.sub(r"^\*\*.*?\*\*", "", entry, count=1, flags=re.DOTALL)
+    lines = (line for line in text.split("\n") if not line.startswith("|"))
+    return sum(word != "-" for line in lines for word in line.split())
+
+
+def test_entries_of_the_log_are_short():
+    parts = re.split(r"\n(?=\*\*20\d\d-|## )", (ROOT / "docs" / "LOG.md").read_text())
+    entries = [part for part in parts if part.startswith("**20")]
+    assert len(entries) > 100
+    long = {entry[:60]: log_words(entry) for entry in entries if log_words(entry) > MOST_LOG_WORDS}
+    assert long == {}
+
+
+def test_words_of_a_log_entry_are_those_of_its_text():
+    entry = "**2026-11-20. A title.** One two:\n\n| three | four |\n| --- | --- |\n\n- five\n"
+    assert log_words(entry) == 3
 
 
 def test_no_function_is_too_long():

@@ -4,7 +4,7 @@
 #     tools/measure_floor.sh KERNELBENCH OUT [SECONDS]
 #
 # Each call goes on where the last one ended. Copy OUT/*/records.jsonl to results/ afterwards and run
-# `kernelwright report --summary results`.
+# `python -m tools.pages readme`.
 set -eu
 root=$1 out=$2 seconds=${3:-520}
 half=$((seconds / 2))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernelwright.verify.api import verify as verify
     from kernelwright.verify.testing import assert_kernel as assert_kernel
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 __all__ = [
     "InfraError",
     "SearchInterrupted",

@@ -66,7 +66,6 @@ MISSING = [
     "eval synthetic --policy teacher --programs no -o x",
     "eval modules nomodule:f",
     "eval corpus --root no -o x",
-    "eval synth --recipe no.toml -o x",
 ]
 UNWRITABLE = [
     "optimize ok.py -o file/x",
@@ -79,7 +78,6 @@ UNWRITABLE = [
     "eval throughput -o file",
     "eval synthetic --policy teacher -o file",
     "eval modules json:f -o file",
-    "eval synth -o folder",
 ]
 UNREACHABLE = [
     "optimize ok.py --policy teacher,openai:http://127.0.0.1:9#m",

@@ -302,16 +302,6 @@ def test_report_rebuilds_pages_and_the_table(run, tmp_path):
     assert (tmp_path / "b" / "report.html").is_file()
 
 
-def test_report_rebuilds_the_summary(run, tmp_path):
-    markers = [
-        f"<!-- {table}:{end} -->\n" for table in ("results", "answers") for end in ("begin", "end")
-    ]
-    (tmp_path / "README.md").write_text("".join(markers))
-    done = run("report", "--summary", str(tmp_path), "--readme", str(tmp_path / "README.md"))
-    assert done.code == 0
-    assert json.loads((tmp_path / "summary.json").read_text()) == {}
-
-
 @pytest.mark.parametrize(
     ("target", "name"),
     [("models/mlp.py", "mlp"), ("mlp.py", "mlp"), ("package.models:mlp", "mlp")],

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.scores import best_of_k
-from kernelwright.report.summary import metrics, read_groups
 from kernelwright.report.synthetic.page import (
     answers,
     bests,
@@ -29,6 +28,7 @@ from kernelwright.report.synthetic.scores import (
     operator_scores,
     pass_1,
 )
+from tools.pages.readme import metrics, read_groups
 
 RUN = {
     "record": "run",

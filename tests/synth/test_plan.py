@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from kernelwright.bench.sampler.uniformity import every_draft, goodness_of_fit
 from kernelwright.synth.recipe import DrawRecipe, SizeLimits
 from kernelwright.synth.sample import Sampler
 from kernelwright.synth.skeletons.alike import Choices
@@ -15,6 +14,7 @@ from kernelwright.synth.skeletons.draft import Draft, DraftCall
 from kernelwright.synth.skeletons.drafts import Drafts, Unfit
 from kernelwright.synth.skeletons.plan import SkeletonPlan, TooMany
 from kernelwright.synth.skeletons.skeleton import Skeleton
+from tools.sampler.uniformity import every_draft, goodness_of_fit
 
 LOW = 2
 SAMPLER = Sampler(

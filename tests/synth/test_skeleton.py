@@ -6,13 +6,13 @@ from random import Random
 import pytest
 from enumerating import fit
 
-from kernelwright.bench.sampler.every_skeleton import every_skeleton, is_skeleton, shared_inputs
 from kernelwright.ops.forms.form import Arrangement, Form, FormSpace, Slot, ValueKind
 from kernelwright.ops.forms.registry import forms
 from kernelwright.synth.skeletons import counting
 from kernelwright.synth.skeletons.calls import places
 from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.skeletons.weighted import Weighted
+from tools.sampler.every_skeleton import every_skeleton, is_skeleton, shared_inputs
 
 VECTOR, MATRIX = ValueKind(1, "float32"), ValueKind(2, "float32")
 SCALAR, HALF, INDEX = ValueKind(0, "float32"), ValueKind(1, "float16"), ValueKind(1, "int64")

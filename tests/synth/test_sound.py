@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from kernelwright.bench.sampler.every_skeleton import every_skeleton
 from kernelwright.ops.forms.registry import EXCLUDED, forms_of
 from kernelwright.ops.registry import operators
 from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.skeletons.sound import MOST, SoundSkeletons, is_constant
 from kernelwright.synth.space import usable_forms
+from tools.sampler.every_skeleton import every_skeleton
 
 FORMS = [
     form

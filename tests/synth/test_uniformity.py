@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kernelwright.bench.sampler.uniformity import SPACES, draws, goodness_of_fit, probabilities
 from kernelwright.ops.forms.form import Menu
 from kernelwright.synth.skeletons.weighted import Weighted
+from tools.sampler.uniformity import SPACES, draws, goodness_of_fit, probabilities
 
 DRAWS = 6
 """For each program there is."""

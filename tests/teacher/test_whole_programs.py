@@ -5,9 +5,9 @@ from itertools import islice
 import pytest
 from judging import faults
 
-from kernelwright.bench.split import programs, row, split
 from kernelwright.programs.fragments.compose import compose
 from kernelwright.programs.resizing.variants import scaled_down
+from tools.pages.teacher_split import programs, row, split
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])

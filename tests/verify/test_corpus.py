@@ -8,11 +8,11 @@ import pytest
 
 from corpus import ELSEWHERE, ROOT, cheat, entries
 from kernelwright.core.verdict import Code, Stage
-from kernelwright.report.matrix import FOLDERS
 from kernelwright.verify import checks, judge, life, trial
 from kernelwright.verify.api import verify
 from kernelwright.verify.tasks import cases
 from kernelwright.verify.tasks.load import load_task
+from tools.pages.matrix import FOLDERS
 
 CHEATS = [entry for entry in entries("cheats") if not entry.needs_gpu]
 EXPLOITS = {f"E{number:02}" for number in range(1, 78)}

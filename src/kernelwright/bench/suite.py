@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 from kernelwright.bench.worker import BenchWorker
 from kernelwright.core import record
 from kernelwright.core.delivered import BETTER, COMPILE, EAGER, Ratio, delivered_timing, over
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
@@ -145,7 +146,7 @@ def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], Non
                     return
                 line = _line(run, case) | _found(run, case, worker, gpu, is_alone=is_alone)
                 record.append(run.records, [line])
-                say(f"{case.level}/{case.name}: {describe(line)}")
+                say(f"{case.level}/{case.name}: {describe(cast(CaseLine, line))}")
                 if line["code"] == MEMORY and run.is_shared and not is_alone:
                     alone.put(case)
 
@@ -170,8 +171,8 @@ def _ends(run: SuiteRun) -> dict[Key, str]:
             file=str(run.records),
             remedy="resume it as it was begun, or give another folder",
         )
-    cases = [line for line in lines if line["record"] == "benchmark_case"]
-    return {(line["level"], line["id"], line["sample"]): line["code"] for line in cases}
+    cases = record.of_kind(lines, CaseLine)
+    return {(case["level"], case["id"], case["sample"]): case["code"] for case in cases}
 
 
 def _found(
@@ -246,7 +247,7 @@ def found_of(verdict: Verdict) -> Record:
     return facts
 
 
-def describe(line: Record) -> str:
+def describe(line: CaseLine) -> str:
     """One case in a few words: how much faster the user's result is, then what there is besides."""
     said = [] if line["correct"] else [_failed(line)]
     if line.get("form"):
@@ -261,7 +262,7 @@ def describe(line: Record) -> str:
     return ", ".join(said) or str(line["code"])
 
 
-def _failed(line: Record) -> str:
+def _failed(line: CaseLine) -> str:
     return f"{line['code']}: {line.get('message', '')[:160]}"
 
 

@@ -1,4 +1,4 @@
-"""`kernelwright report`: pages, tables and published figures from records, again."""
+"""`kernelwright report`: pages and tables from records, written again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,68 +13,30 @@ from kernelwright.cli.options import JsonOption
 from kernelwright.cli.result import results_table
 from kernelwright.cli.train.table import training_table, trainings_json
 from kernelwright.core.errors import UsageError
-from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
 from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.report.suite.page import LINT, PAGE, RECORDS, write_suite
-from kernelwright.report.summary import write_summary
 from kernelwright.report.synthetic.page import is_examination, write_examination
 from kernelwright.report.training.page import write_comparison, write_training
 from kernelwright.report.training.run import Training, is_training, read_training
 
-MATRIX = Path("docs", "verifier-matrix.md")
-
 FoldersArgument = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="[DIR]...",
-        help="Folders that `optimize`, `eval` or `train` wrote.",
-    ),
-]
-SummaryOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="RESULTS",
-        help="A folder of benchmark records. Write its summary.json and the README's table.",
-    ),
-]
-MatrixOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="RESULTS",
-        help="A folder of corpus records. Write docs/verifier-matrix.md from them.",
-    ),
-]
-ReadmeOption = Annotated[
-    Path, typer.Option(metavar="FILE", help="The README that --summary updates.")
+    list[Path],
+    typer.Argument(metavar="DIR...", help="Folders that `optimize`, `eval` or `train` wrote."),
 ]
 
 
 def command(
-    folders: FoldersArgument = None,
-    summary: SummaryOption = None,
-    readme: ReadmeOption = Path("README.md"),
-    matrix: MatrixOption = None,
+    folders: FoldersArgument,
     json: JsonOption = False,
 ) -> None:
     """Write report.html of each DIR from its records.jsonl, and print their summary table.
 
     For several training runs, the first folder gets comparison.html with all their curves.
     """
-    if not folders and summary is None and matrix is None:
-        raise UsageError("nothing to report", remedy="name folders, or give --summary RESULTS")
-    if matrix is not None:
-        write_matrix(matrix, MATRIX)
-        note(f"matrix  {MATRIX}")
-    if summary is not None:
-        if not (summary.is_dir() and readme.is_file()):
-            message = f"--summary needs the folder {summary} and the file {readme}"
-            raise UsageError(message, remedy="give both: --summary RESULTS --readme FILE")
-        figures = write_summary(summary, readme)
-        note(f"{len(figures)} figures  {summary / 'summary.json'}, {readme}")
     runs: list[ReportedRun] = []
     trainings: list[Training] = []
-    for folder in folders or ():
+    for folder in folders:
         with _whole_records(folder):
             _report(folder, runs, trainings)
     for group in _by_command(trainings):

@@ -6,8 +6,10 @@ whose kernels were kept delivered them, and in any other case the user got the o
 """
 
 from dataclasses import dataclass
+from typing import Final, cast
 
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.fields import TimingFields
+from kernelwright.core.kinds.suites import CaseLine
 
 KERNELS, COMPILED_KERNELS = "kernels", "compiled_kernels"
 """Forms: eager calls with our kernels, and torch.compile around our kernels."""
@@ -22,12 +24,14 @@ COMPUTED_BY = {
 }
 """The code that computes the result of each form, in words."""
 
-EAGER, COMPILE, BETTER = "eager", "compiled", "better"
+EAGER: Final = "eager"
+COMPILE: Final = "compiled"
+BETTER: Final = "better"
 """Baselines: PyTorch, torch.compile in its default mode, and the faster of the two.
 
 The first two are names of times in records.
 """
-TIMED = "optimized"
+TIMED: Final = "optimized"
 """The name in records of the time of what is delivered. Where the original is delivered, that time
 is of a right kernel that was not kept, if there is one."""
 
@@ -41,7 +45,7 @@ class Ratio:
     """95%, from turns that both took; None where the record has none, or the ratio is exact."""
 
 
-def form_of(case: Record) -> str:
+def form_of(case: CaseLine) -> str:
     """The form of a case: one of the four names above."""
     if form := case.get("form"):
         return str(form)
@@ -49,12 +53,12 @@ def form_of(case: Record) -> str:
     return KERNELS if is_kept else ORIGINAL
 
 
-def delivers_kernels(case: Record) -> bool:
+def delivers_kernels(case: CaseLine) -> bool:
     """Whether the user gets kernels of ours."""
     return form_of(case) in OURS
 
 
-def may_win(case: Record) -> bool:
+def may_win(case: CaseLine) -> bool:
     """Whether a time of the case can be a win of ours; a fast torch.compile is none.
 
     In an older record the time is that of our kernels, also where they were not kept.
@@ -62,7 +66,7 @@ def may_win(case: Record) -> bool:
     return not case.get("form") or delivers_kernels(case)
 
 
-def delivered_timing(case: Record) -> Record | None:
+def delivered_timing(case: CaseLine) -> TimingFields | None:
     """The time of a call as delivered, in ms; None where the record does not have it."""
     form = form_of(case)
     if form == ORIGINAL:
@@ -70,7 +74,12 @@ def delivered_timing(case: Record) -> Record | None:
     return case.get(TIMED) or (case.get(COMPILE) if form == COMPILED else None)
 
 
-def measured(case: Record, baseline: str) -> Ratio | None:
+def timing_of(case: CaseLine, name: str) -> TimingFields | None:
+    """The times of a baseline, or of what is delivered, by the name of their field."""
+    return cast(TimingFields | None, case.get(name))
+
+
+def measured(case: CaseLine, baseline: str) -> Ratio | None:
     """The time of a baseline over the time that was taken of `optimized.py`, or of a right kernel
     where the original is delivered; None where a time is missing.
 
@@ -86,7 +95,7 @@ def measured(case: Record, baseline: str) -> Ratio | None:
     return Ratio(theirs_ms / ours_ms, (ends[0], ends[1]) if ends else None)
 
 
-def over(case: Record, baseline: str) -> Ratio | None:
+def over(case: CaseLine, baseline: str) -> Ratio | None:
     """How much faster than a baseline the user's result is; None where a time is missing.
 
     A form that is itself the baseline has the ratio 1, exactly, unless both were timed.
@@ -102,7 +111,7 @@ def over(case: Record, baseline: str) -> Ratio | None:
     return _of_baseline(case, COMPILE if form == COMPILED else EAGER, baseline)
 
 
-def unchanged(case: Record, baseline: str) -> Ratio | None:
+def unchanged(case: CaseLine, baseline: str) -> Ratio | None:
     """As `over`, had no kernel been delivered: of PyTorch in an older record, and of the faster of
     PyTorch and torch.compile in a record with a form."""
     eager_ms, compiled_ms = _median_ms(case, EAGER), _median_ms(case, COMPILE)
@@ -110,7 +119,7 @@ def unchanged(case: Record, baseline: str) -> Ratio | None:
     return _of_baseline(case, COMPILE if is_compiled else EAGER, baseline)
 
 
-def _of_baseline(case: Record, own: str, baseline: str) -> Ratio | None:
+def _of_baseline(case: CaseLine, own: str, baseline: str) -> Ratio | None:
     """How much faster than a baseline another one is, which is what the user gets."""
     if baseline == BETTER:
         return _smallest([_of_baseline(case, own, name) for name in _both(case)])
@@ -120,7 +129,7 @@ def _of_baseline(case: Record, own: str, baseline: str) -> Ratio | None:
     return None if theirs_ms is None or own_ms is None else Ratio(theirs_ms / own_ms)
 
 
-def _both(case: Record) -> tuple[str, ...]:
+def _both(case: CaseLine) -> tuple[str, ...]:
     return (EAGER, COMPILE) if case.get(COMPILE) else (EAGER,)
 
 
@@ -135,6 +144,6 @@ def _smallest(ratios: list[Ratio | None]) -> Ratio | None:
     return Ratio(value, (min(low for low, _ in intervals), min(high for _, high in intervals)))
 
 
-def _median_ms(case: Record, name: str) -> float | None:
-    timing = case.get(name)
+def _median_ms(case: CaseLine, name: str) -> float | None:
+    timing = timing_of(case, name)
     return float(timing["median_ms"]) if timing else None

@@ -7,12 +7,15 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast, get_args
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.text import decoded
 
 Record = dict[str, Any]
+"""A line whose kind is not known; `core.kinds` has the fields of each kind."""
+
+Kind = TypeVar("Kind")
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -51,6 +54,22 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
                 message = "a record must be a JSON object"
                 raise UsageError(message, file=str(path), line=number, remedy=REMEDY)
             yield record
+
+
+def of_kind(records: Iterable[Record], kind: type[Kind]) -> Iterator[Kind]:
+    """Yield the records of one kind.
+
+    Args:
+        kind: a class of `core.kinds`, whose field `record` names the kind.
+    """
+    word = word_of(kind)
+    return (cast(Kind, record) for record in records if record.get("record") == word)
+
+
+def word_of(kind: type[object]) -> str:
+    """The word in the field `record` of a kind."""
+    (word,) = get_args(kind.__annotations__["record"])
+    return str(word)
 
 
 def cut_torn_line(path: Path) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.searching import CallFields, SearchedProgramLine
 from kernelwright.report import format as text
 from kernelwright.report.format import quantity
 from kernelwright.report.layout import DrawingLayout, layered
@@ -42,7 +42,7 @@ class Picture:
     node_height: int = NODE_HEIGHT
 
 
-def draw(program: Record, colors: Mapping[int, int]) -> Picture:
+def draw(program: SearchedProgramLine, colors: Mapping[int, int]) -> Picture:
     """Lay a program record out; `colors` has the fragments that became Triton."""
     calls = program["calls"]
     widths = [_width(call) for call in calls]
@@ -67,23 +67,24 @@ def shape_text(shape: list[int]) -> str:
     return " x ".join(map(str, shape)) or "scalar"
 
 
-def _width(call: Record) -> float:
+def _width(call: CallFields) -> float:
     detail = shape_text(call["shapes"][0]) if call["shapes"] else ""
     letters = max(len(call["op"]) * LETTER_WIDTH, len(detail) * SMALL_LETTER_WIDTH)
     return max(96.0, letters + 44)
 
 
 def _node(
-    call: Record, colors: Mapping[int, int], center: float, row: int, width: float
+    call: CallFields, colors: Mapping[int, int], center: float, row: int, width: float
 ) -> DrawnNode:
-    color = colors.get(call["fragment"], -1)
+    number = call["fragment"]
+    color = -1 if number is None else colors.get(number, -1)
     reads, writes = ", ".join(call["inputs"]), ", ".join(call["outputs"])
     work = f"{quantity(call['flops'], 'FLOP')}, {quantity(call['bytes'], 'B')}"
     return DrawnNode(
         name=call["op"],
         detail=shape_text(call["shapes"][0]) if call["shapes"] else "",
         kind="extern" if call["extern"] else "triton" if color >= 0 else "pytorch",
-        fragment="" if color < 0 else text.fragment(call["fragment"]),
+        fragment="" if number is None or color < 0 else text.fragment(number),
         color=color,
         tooltip=f"{writes} = {call['op']}({reads})\n{call['family']}; {work}",
         x=center - width / 2 + MARGIN,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.delivered import COMPILE, COMPILED, EAGER, TIMED
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.searching import OutcomeFields
 from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
@@ -67,7 +67,7 @@ def ending(run: ReportedRun) -> Ending:
     )
 
 
-def _counted(run: ReportedRun) -> Record:
+def _counted(run: ReportedRun) -> OutcomeFields:
     """An outcome for a record that has none."""
     verdicts = [candidate["verdict"] for candidate in run.candidates]
     reasons = Counter(v["code"] for v in verdicts if not v["accepted"])
@@ -158,27 +158,26 @@ def _interval(ends: Sequence[float]) -> str:
     return f"95%: {ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
 
 
-def _speedups(run: ReportedRun) -> Record:
+def _speedups(run: ReportedRun) -> dict[str, list[float]]:
     """[ratio, low, high] by name; an older record has that of its verdict."""
     if "speedups" in run.result:
         return dict(run.result["speedups"])
     verdict = run.result["verdict"]
-    if not (verdict.get("speedup") and verdict.get("speedup_interval")):
-        return {}
-    return {"over_eager": [verdict["speedup"], *verdict["speedup_interval"]]}
+    speedup, interval = verdict.get("speedup"), verdict.get("speedup_interval")
+    return {"over_eager": [speedup, *interval]} if speedup and interval else {}
 
 
 def _beside_compile(run: ReportedRun) -> tuple[str, ...]:
     """A sentence on torch.compile, or why it was not timed."""
     if over := _speedups(run).get("over_compile"):
         return (against(COMPILE, *over),)
-    message = run.result.get("torch_compile", {}).get("message", "")
+    message = compile_note(run)
     return (message,) if message else ()
 
 
 def compile_note(run: ReportedRun) -> str:
     """Why torch.compile has no time; empty where there is one, or no GPU."""
-    return str(run.result.get("torch_compile", {}).get("message", ""))
+    return run.result["torch_compile"].get("message", "") if "torch_compile" in run.result else ""
 
 
 def against(baseline: str, ratio: float, low: float | None = None, high: float = 0.0) -> str:

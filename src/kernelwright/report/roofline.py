@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.searching import CallFields, FragmentLine, SearchedProgramLine
 from kernelwright.report import format as text
 from kernelwright.report.format import quantity
 from kernelwright.timing.floor import Peak, floor_ms, peak_of
@@ -64,7 +64,9 @@ class RooflineChart:
     bottom: int = HEIGHT - BOTTOM
 
 
-def estimate_ms(program: Record, fragments: Sequence[Record]) -> tuple[float, float]:
+def estimate_ms(
+    program: SearchedProgramLine, fragments: Sequence[FragmentLine]
+) -> tuple[float, float]:
     """Roofline time of a program before and after fusing the winning fragments, in ms.
 
     In fp32 without tensor cores. Launch overhead is left out, so the gain is what saved memory
@@ -77,7 +79,7 @@ def estimate_ms(program: Record, fragments: Sequence[Record]) -> tuple[float, fl
     return sum(map(_floor_ms, calls)), kept + sum(map(_floor_ms, won))
 
 
-def _floor_ms(work: Record) -> float:
+def _floor_ms(work: CallFields | FragmentLine) -> float:
     """Least time of a call or a fragment on the estimates' GPU."""
     floor = floor_ms(ESTIMATED_ON, work["bytes"], work["flops"], "fp32")
     assert floor is not None
@@ -85,7 +87,10 @@ def _floor_ms(work: Record) -> float:
 
 
 def chart(
-    program: Record, fragments: Sequence[Record], colors: Mapping[int, int], device: str
+    program: SearchedProgramLine,
+    fragments: Sequence[FragmentLine],
+    colors: Mapping[int, int],
+    device: str,
 ) -> RooflineChart | None:
     """Where the winning fragments are under the roof, before and after; None without one.
 
@@ -123,20 +128,21 @@ def chart(
     )
 
 
-_Dot = tuple[Record, float, float, str]
+_Dot = tuple[FragmentLine, float, float, str]
 """Fragment, FLOP/byte, FLOP/s, kind."""
 
 
-def _dots(program: Record, fragment: Record, is_estimate: bool) -> list[_Dot]:
+def _dots(program: SearchedProgramLine, fragment: FragmentLine, is_estimate: bool) -> list[_Dot]:
     flops = fragment["flops"]
     if is_estimate:
         per_s = flops / (_floor_ms(fragment) / 1000)
         return [(fragment, flops / fragment["bytes"], per_s, "estimate")]
     unfused = sum(program["calls"][i]["bytes"] for i in fragment["calls"])
     dots: list[_Dot] = []
-    for kind, num_bytes in (("eager", unfused), ("best", fragment["bytes"])):
-        if fragment[kind] and num_bytes:
-            per_s = flops / (fragment[kind]["median_ms"] / 1000)
+    sides = (("eager", fragment["eager"], unfused), ("best", fragment["best"], fragment["bytes"]))
+    for kind, timing, num_bytes in sides:
+        if timing and num_bytes:
+            per_s = flops / (timing["median_ms"] / 1000)
             dots.append((fragment, flops / num_bytes, per_s, kind))
     return dots
 

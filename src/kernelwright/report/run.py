@@ -1,24 +1,30 @@
 """One optimize run, as its records tell it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.searching import (
+    CandidateLine,
+    FragmentLine,
+    ResultLine,
+    SearchedProgramLine,
+    SearchRunLine,
+)
 from kernelwright.core.record import Record
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportedRun:
-    run: Record
-    """Target, options, environment, device."""
-    program: Record
-    fragments: tuple[Record, ...]
-    candidates: tuple[Record, ...]
-    result: Record
+    run: SearchRunLine
+    program: SearchedProgramLine
+    fragments: tuple[FragmentLine, ...]
+    candidates: tuple[CandidateLine, ...]
+    result: ResultLine
 
-    def candidates_of(self, fragment: Any) -> list[Record]:
+    def candidates_of(self, fragment: int) -> list[CandidateLine]:
         return [c for c in self.candidates if c["fragment"] == fragment]
 
 
@@ -28,20 +34,24 @@ def read_run(path: Path) -> ReportedRun:
     Raises:
         UsageError: a line is no record, or the run has no program or no result.
     """
-    kinds: dict[str, list[Record]] = {}
-    for item in record.read(path):
-        if item.get("record") == "run":
-            kinds = {}
-        kinds.setdefault(str(item.get("record")), []).append(item)
-    for kind in ("run", "program", "result"):
-        if kind not in kinds:
-            raise UsageError(
-                f"no {kind!r} record", file=str(path), remedy="the run did not end: run it again"
-            )
+    lines: list[Record] = []
+    for line in record.read(path):
+        if line.get("record") == "run":
+            lines = []
+        lines.append(line)
     return ReportedRun(
-        run=kinds["run"][-1],
-        program=kinds["program"][-1],
-        fragments=tuple(kinds.get("fragment", ())),
-        candidates=tuple(kinds.get("candidate", ())),
-        result=kinds["result"][-1],
+        run=_last(lines, SearchRunLine, path),
+        program=_last(lines, SearchedProgramLine, path),
+        fragments=tuple(record.of_kind(lines, FragmentLine)),
+        candidates=tuple(record.of_kind(lines, CandidateLine)),
+        result=_last(lines, ResultLine, path),
     )
+
+
+def _last(lines: Iterable[Record], kind: type[record.Kind], path: Path) -> record.Kind:
+    lines_of_kind = list(record.of_kind(lines, kind))
+    if not lines_of_kind:
+        word = record.word_of(kind)
+        remedy = "the run did not end: run it again"
+        raise UsageError(f"no {word!r} record", file=str(path), remedy=remedy)
+    return lines_of_kind[-1]

@@ -10,7 +10,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from kernelwright.core.delivered import TIMED
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.fields import ErrorFields, GraphFields
+from kernelwright.core.kinds.searching import CandidateLine, FragmentLine
 from kernelwright.report import format as text
 from kernelwright.report import words
 from kernelwright.report.format import count, factor, milliseconds, quantity
@@ -82,7 +83,7 @@ class CandidateRow:
 @dataclass(frozen=True, slots=True)
 class FragmentView:
     name: str
-    record: Record
+    record: FragmentLine
     color: int
     rows: tuple[CandidateRow, ...]
     code: Markup
@@ -94,7 +95,7 @@ class FragmentView:
         return self.record["winner"] is not None
 
 
-def colors_of(fragments: Iterable[Record]) -> dict[int, int]:
+def colors_of(fragments: Iterable[FragmentLine]) -> dict[int, int]:
     """Fragment id -> colour, for the fragments that became Triton."""
     won = [f["id"] for f in fragments if f["winner"] is not None]
     return {identity: i % NUM_COLORS for i, identity in enumerate(won)}
@@ -173,13 +174,17 @@ def error_rows(run: ReportedRun) -> list[ErrorRow]:
             if _is_winner(fragment, candidate):
                 judged.append((f"fragment {text.fragment(fragment['id'])}", candidate["verdict"]))
                 break
-    rows = []
+    rows: list[ErrorRow] = []
     for what, verdict in judged:
-        errors = verdict["errors"]
-        for measure in ("max", "rms") if errors else ():
-            figures = (errors[f"{measure}_{who}"] for who in ("candidate", "reference", "allowed"))
-            rows.append(ErrorRow(what, measure, *figures))
+        if errors := verdict["errors"]:
+            rows += _rows_of(what, errors)
     return rows
+
+
+def _rows_of(what: str, errors: ErrorFields) -> tuple[ErrorRow, ErrorRow]:
+    largest = (errors["max_candidate"], errors["max_reference"], errors["max_allowed"])
+    rms = (errors["rms_candidate"], errors["rms_reference"], errors["rms_allowed"])
+    return ErrorRow(what, "max", *largest), ErrorRow(what, "rms", *rms)
 
 
 def fragment_views(run: ReportedRun, colors: dict[int, int]) -> list[FragmentView]:
@@ -204,7 +209,7 @@ def fragment_views(run: ReportedRun, colors: dict[int, int]) -> list[FragmentVie
     return views
 
 
-def _candidate_row(fragment: Record, candidate: Record) -> CandidateRow:
+def _candidate_row(fragment: FragmentLine, candidate: CandidateLine) -> CandidateRow:
     verdict = candidate["verdict"]
     timing = verdict["times"].get("candidate")
     accepted = verdict["accepted"]
@@ -221,7 +226,7 @@ def _candidate_row(fragment: Record, candidate: Record) -> CandidateRow:
     )
 
 
-def _is_winner(fragment: Record, candidate: Record) -> bool:
+def _is_winner(fragment: FragmentLine, candidate: CandidateLine) -> bool:
     return bool(candidate["verdict"]["accepted"]) and candidate["schedule"] == fragment["winner"]
 
 
@@ -231,10 +236,10 @@ def code(source: str, name: str) -> Markup:
     return Markup(highlight(source, PythonLexer(), formatter))
 
 
-def _graph(graph: Record | None) -> str:
+def _graph(graph: GraphFields | None) -> str:
     if graph is None:
         return "none"
-    replayed, launched = (milliseconds(graph[name]) for name in ("replayed_ms", "launched_ms"))
+    replayed, launched = milliseconds(graph["replayed_ms"]), milliseconds(graph["launched_ms"])
     return f"replayed in {replayed}; its kernels launched one by one take {launched}"
 
 

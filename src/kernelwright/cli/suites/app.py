@@ -6,7 +6,6 @@ from kernelwright.cli.suites import (
     corpus,
     kernelbench,
     modules,
-    sampler,
     synthetic,
     throughput,
 )
@@ -67,11 +66,4 @@ verbs.add(
     corpus.command,
     "verifier.md",
     ("Judge cheats and honest kernels", "kernelwright eval corpus -o corpus.jsonl"),
-)
-verbs.add(
-    app,
-    "synth",
-    sampler.command,
-    "csp-dag.md",
-    ("Measure the sampler at level 5", "kernelwright eval synth --level 5 -o sampler.jsonl"),
 )

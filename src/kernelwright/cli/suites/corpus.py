@@ -58,7 +58,7 @@ def command(
     device: DeviceOption = Device.AUTO,
     json: JsonOption = False,
 ) -> None:
-    """Judge cheats and honest kernels; `report --matrix` makes the page from the records."""
+    """Judge cheats and honest kernels, and record the verdicts."""
     with progress("eval corpus") as say:
         if not root.is_dir():
             remedy = "give the folder with cheats/, honest/ and tasks/: --root FOLDER"

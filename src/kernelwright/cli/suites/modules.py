@@ -26,6 +26,7 @@ from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_o
 from kernelwright.core import record
 from kernelwright.core.delivered import over
 from kernelwright.core.folders import check_folder
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT
@@ -84,16 +85,17 @@ def command(
 def _with_ratios(line: Record) -> Record:
     """A record of a case that begins with "over": [ratio, low, high] by baseline, as delivered;
     [ratio] alone where it has no interval."""
-    if line["record"] != "benchmark_case":
+    case = next(record.of_kind([line], CaseLine), None)
+    if case is None:
         return line
-    ratios = {name: over(line, name) for name in RIVALS}
+    ratios = {name: over(case, name) for name in RIVALS}
     intervals = {
         name: [ratio.value, *(ratio.interval or ())] for name, ratio in ratios.items() if ratio
     }
     return {"over": intervals, **line}
 
 
-def _table(cases: Sequence[Record]) -> Table:
+def _table(cases: Sequence[CaseLine]) -> Table:
     """A row a module: its ratios as delivered with their intervals, and what the user gets."""
     table = Table("module", box=None, pad_edge=False, header_style="bold")
     rows = [row_of(case, list(RIVALS), "") for case in cases]

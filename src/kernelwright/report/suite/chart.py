@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.delivered import over
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.report.format import factor
 from kernelwright.report.suite.scores import BASELINES, is_timed
 
@@ -54,7 +54,7 @@ class SpeedChart:
     bottom: float = HEIGHT - BOTTOM
 
 
-def speed_chart(cases: Sequence[Record]) -> SpeedChart | None:
+def speed_chart(cases: Sequence[CaseLine]) -> SpeedChart | None:
     """A line for each baseline over all tasks as delivered; None where none was timed."""
     shown = {
         baseline: pairs
@@ -85,7 +85,7 @@ def speed_chart(cases: Sequence[Record]) -> SpeedChart | None:
     return SpeedChart(tuple(lines), ticks, len(cases) - least)
 
 
-def _ranked(cases: Sequence[Record], baseline: str) -> list[tuple[float, str]]:
+def _ranked(cases: Sequence[CaseLine], baseline: str) -> list[tuple[float, str]]:
     """(speed-up, task) of those that were timed, the slowest first."""
     return sorted(
         (ratio.value, f"{case['level']}/{case['name']}")

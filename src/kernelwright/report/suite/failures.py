@@ -3,7 +3,7 @@
 import re
 
 from kernelwright.core.delivered import form_of
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.report import words
 
 _NO_END = re.compile(r"no end within (?P<seconds>[\d.]+) s")
@@ -22,7 +22,7 @@ _OTHER = "The kernel was refused: {reason}."
 """A verdict on the kernel itself."""
 
 
-def why(case: Record) -> str:
+def why(case: CaseLine) -> str:
     """One or two sentences about a case that is not correct."""
     code, message = str(case["code"]), str(case["message"])
     if code == "infra" and (match := _NO_END.search(message)):
@@ -38,7 +38,7 @@ def why(case: Record) -> str:
     return sentence
 
 
-def raw(case: Record) -> str:
+def raw(case: CaseLine) -> str:
     """The recorded text behind `why`: messages of the case and of its refused kernels."""
     refused = case.get("rejected", {}).items()
     return "\n".join([str(case["message"]), *(f"{code}: {text}" for code, text in refused)]).strip()

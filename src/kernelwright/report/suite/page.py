@@ -9,6 +9,8 @@ from types import MappingProxyType
 from kernelwright.core import record
 from kernelwright.core.delivered import BETTER
 from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.fields import ErrorFields
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.format import factor
@@ -40,7 +42,7 @@ Key = tuple[str, int, int]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Suite:
     run: Record
-    cases: list[Record]
+    cases: list[CaseLine]
     by_set: dict[str, list[Scores]]
     cross_check: list[Record]
 
@@ -57,7 +59,7 @@ class Suite:
         ]
 
 
-def _against_fp64(errors: Record | None) -> str:
+def _against_fp64(errors: ErrorFields | None) -> str:
     if not errors:
         return ""
     ours, theirs = errors["max_candidate"], errors["max_reference"]
@@ -97,7 +99,7 @@ def write_suite(folder: Path) -> Suite:
     return suite
 
 
-def _task_pages(folder: Path, cases: Sequence[Record]) -> Iterator[tuple[Key, str]]:
+def _task_pages(folder: Path, cases: Sequence[CaseLine]) -> Iterator[tuple[Key, str]]:
     """Each case with its page, relative to the folder; written where it is missing or older than
     its records."""
     for case in cases:
@@ -113,7 +115,7 @@ def _is_newer(path: Path, other: Path) -> bool:
     return path.is_file() and path.stat().st_mtime >= other.stat().st_mtime
 
 
-def _key(case: Record) -> Key:
+def _key(case: CaseLine) -> Key:
     return case["level"], case["id"], case["sample"]
 
 

@@ -11,7 +11,7 @@ from kernelwright.core.delivered import (
     form_of,
     over,
 )
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.suite import failures
@@ -40,7 +40,7 @@ class CaseRow:
     cells: tuple[Cell, ...]
 
 
-def row_of(case: Record, baselines: list[str], link: str) -> CaseRow:
+def row_of(case: CaseLine, baselines: list[str], link: str) -> CaseRow:
     """A row; `baselines` are those that any case of the run was timed against."""
     return CaseRow(
         f"{case['level']}/{case['name']}",
@@ -59,7 +59,7 @@ def row_of(case: Record, baselines: list[str], link: str) -> CaseRow:
     )
 
 
-def _result(case: Record) -> Cell:
+def _result(case: CaseLine) -> Cell:
     """The user's result; why there is no right kernel, or how slow the right one is."""
     if not case["correct"]:
         return Cell("result", failures.why(case), is_number=False, raw=failures.raw(case))
@@ -70,13 +70,13 @@ def _result(case: Record) -> Cell:
     return Cell("result", f"correct, {words.form(form)}", slower, is_number=False)
 
 
-def _slower(case: Record) -> str:
+def _slower(case: CaseLine) -> str:
     """The time of a right kernel that was not kept; "" where there is none."""
     timing = case.get(TIMED)
     return f"the kernel takes {milliseconds(timing['median_ms'])}" if timing else ""
 
 
-def _time(case: Record) -> Cell:
+def _time(case: CaseLine) -> Cell:
     """As delivered."""
     timing = delivered_timing(case)
     if not timing:
@@ -86,7 +86,7 @@ def _time(case: Record) -> Cell:
     return Cell("time", milliseconds(median_ms), interval, median_ms)
 
 
-def _against(case: Record, baseline: str) -> Cell:
+def _against(case: CaseLine, baseline: str) -> Cell:
     """The delivered ratio with its interval, or that the baseline cannot run the task."""
     label = f"over {BASELINES[baseline]}"
     ratio = over(case, baseline)
@@ -101,7 +101,7 @@ def _against(case: Record, baseline: str) -> Cell:
     return Cell(label, factor(ratio.value), below, ratio.value)
 
 
-def _is_inexact(case: Record) -> bool:
+def _is_inexact(case: CaseLine) -> bool:
     """A search timed torch.compile and found that the judge would reject its values, or the values
     of its default mode."""
     contest = case.get("contest")
@@ -110,14 +110,14 @@ def _is_inexact(case: Record) -> bool:
     return not (contest["right"] and contest["moves_layouts"])
 
 
-def _errors(case: Record) -> Cell:
+def _errors(case: CaseLine) -> Cell:
     if not (errors := case.get("errors")):
         return Cell("rms error")
     ours, theirs = errors["rms_candidate"], errors["rms_reference"]
     return Cell("rms error", f"{ours:.1e}", f"PyTorch {theirs:.1e}", ours)
 
 
-def _rewrites(case: Record) -> str:
+def _rewrites(case: CaseLine) -> str:
     names = (*case.get("algebra", ()), *case.get("rewrites", ()))
     return ", ".join(name.replace("_", " ") for name in names)
 

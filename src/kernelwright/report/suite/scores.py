@@ -22,8 +22,10 @@ from kernelwright.core.delivered import (
     over,
     unchanged,
 )
+from kernelwright.core.kinds.fields import FormFields
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.levels import level_number
-from kernelwright.core.record import Record
+from kernelwright.core.record import Record, of_kind
 from kernelwright.core.scores import Mean, fast_p, geometric_mean, pass_at_k
 
 THRESHOLDS = (0.0, 0.5, 1.0, 1.2, 1.5, 2.0)
@@ -87,35 +89,33 @@ class Scores:
     """k -> mean of pass@k over tasks, where a task has several samples."""
 
 
-def cases_of(lines: Iterable[Record]) -> list[Record]:
+def cases_of(lines: Iterable[Record]) -> list[CaseLine]:
     """The last record of each case, by level, number and sample."""
     latest = {
-        (line["level"], line["id"], line["sample"]): line
-        for line in lines
-        if line["record"] == "benchmark_case"
+        (line["level"], line["id"], line["sample"]): line for line in of_kind(lines, CaseLine)
     }
     return [latest[key] for key in sorted(latest)]
 
 
-def place(case: Record) -> tuple[int, int]:
+def place(case: CaseLine) -> tuple[int, int]:
     return level_number(case["level"]), case["id"]
 
 
 def scores_by_level(
-    cases: Sequence[Record], members: Iterable[tuple[int, int]] | None = None
+    cases: Sequence[CaseLine], members: Iterable[tuple[int, int]] | None = None
 ) -> list[Scores]:
     """One for each level that has cases among the members of a set."""
     wanted = None if members is None else set(members)
-    levels: dict[str, list[Record]] = defaultdict(list)
+    levels: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         if wanted is None or place(case) in wanted:
             levels[case["level"]].append(case)
     return [scores_of(level, cases_of_level) for level, cases_of_level in levels.items()]
 
 
-def scores_of(level: str, cases: Sequence[Record]) -> Scores:
+def scores_of(level: str, cases: Sequence[CaseLine]) -> Scores:
     """The scores of cases under a name: those of a level, or of all levels together."""
-    samples: dict[tuple[str, int], list[Record]] = defaultdict(list)
+    samples: dict[tuple[str, int], list[CaseLine]] = defaultdict(list)
     for case in cases:
         samples[case["level"], case["id"]].append(case)
     firsts = [sample[0] for sample in samples.values()]
@@ -131,14 +131,12 @@ def scores_of(level: str, cases: Sequence[Record]) -> Scores:
             form: tuple(case["name"] for case in firsts if form_of(case) == form)
             for form in (COMPILED, ORIGINAL)
         },
-        algebra=_names(won, "algebra"),
+        algebra=dict(Counter(name for case in won for name in case.get("algebra", ()))),
         by_algebra=sum(bool(case.get("algebra")) for case in won),
-        rewrites=_names(won, "rewrites"),
+        rewrites=dict(Counter(name for case in won for name in case.get("rewrites", ()))),
         by_rewrites=sum(bool(case.get("rewrites")) for case in won),
         graphs=sum(bool(case.get("graph")) for case in won),
-        graphs_needed=sum(
-            case["speedup_intervals"]["eager"][0] * share_of_graph(case) <= 1.0 for case in won
-        ),
+        graphs_needed=sum(_low_end(case, EAGER) * share_of_graph(case) <= 1.0 for case in won),
         roofline=geometric_mean(shares, "roofline", level) if shares else None,
         seconds=sum(case.get("seconds", 0.0) for case in cases),
         candidates=sum(case.get("candidates", 0) for case in cases),
@@ -146,39 +144,39 @@ def scores_of(level: str, cases: Sequence[Record]) -> Scores:
     )
 
 
-def speedup(case: Record, baseline: str) -> float | None:
+def speedup(case: CaseLine, baseline: str) -> float | None:
     """Median of the baseline over ours; None where the case is not correct or was not timed."""
     ratio = measured(case, baseline) if case["correct"] else None
     return ratio.value if ratio else None
 
 
-def delivered_without_algebra(case: Record, baseline: str) -> float | None:
+def delivered_without_algebra(case: CaseLine, baseline: str) -> float | None:
     """As `core.delivered.over`, of the fastest form of the program that was searched without
     algebraic rewrites; no kernel is delivered where no such form is right and fast enough.
 
     The search timed the forms side by side; by how much they differ there, this differs from the
     case's own speed-up. Where nothing was compared algebra saved nothing to speak of.
     """
-    forms = case.get("forms", ())
+    forms = case.get("forms", [])
     if not (case.get("algebra") and forms):
         return _scaled(case, baseline, 1.0)
     rewritten, plain = _best_ms(forms, is_rewritten=True), _best_ms(forms, is_rewritten=False)
     return _scaled(case, baseline, rewritten / plain if rewritten and plain else 0.0)
 
 
-def share_of_graph(case: Record) -> float:
+def share_of_graph(case: CaseLine) -> float:
     """The share of a task's speed-up that is left where its kernels are launched one by one."""
     graph = case.get("graph")
     return float(graph["replayed_ms"] / graph["launched_ms"]) if graph else 1.0
 
 
-def delivered_launched(case: Record, baseline: str) -> float | None:
+def delivered_launched(case: CaseLine, baseline: str) -> float | None:
     """As `core.delivered.over`, of the same kernels launched one by one, or without them where
     that is faster."""
     return _scaled(case, baseline, share_of_graph(case))
 
 
-def _scaled(case: Record, baseline: str, share: float) -> float | None:
+def _scaled(case: CaseLine, baseline: str, share: float) -> float | None:
     """The delivered ratio if our kernels had this share of their speed: the search would not keep
     kernels that are slower than the unchanged model."""
     ratio, without = over(case, baseline), unchanged(case, baseline)
@@ -187,7 +185,7 @@ def _scaled(case: Record, baseline: str, share: float) -> float | None:
     return max(ratio.value * share, without.value if without else 0.0)
 
 
-def _best_ms(forms: Sequence[Record], *, is_rewritten: bool) -> float | None:
+def _best_ms(forms: Sequence[FormFields], *, is_rewritten: bool) -> float | None:
     """Time of the fastest of the forms with algebraic rewrites, or of those without."""
     times = [
         form["times"]["optimized"]["median_ms"]
@@ -197,26 +195,30 @@ def _best_ms(forms: Sequence[Record], *, is_rewritten: bool) -> float | None:
     return min(times, default=None)
 
 
-def beats(case: Record, baseline: str) -> bool:
+def beats(case: CaseLine, baseline: str) -> bool:
     ratio = measured(case, baseline)
     is_ours = case["correct"] and may_win(case)
     return bool(is_ours and ratio and ratio.interval and ratio.interval[0] > 1.0)
 
 
-def roofline_share(case: Record) -> float | None:
+def _low_end(case: CaseLine, baseline: str) -> float:
+    """The lower end of the interval of a case that beats a baseline."""
+    return (case["speedup_intervals"] or {})[baseline][0]
+
+
+def roofline_share(case: CaseLine) -> float | None:
     """Least time of the task's bytes and FLOPs over the time taken."""
-    if not (case.get("optimized") and case.get("floor_ms")):
-        return None
-    return float(case["floor_ms"] / case["optimized"]["median_ms"])
+    ours, floor_ms = case.get("optimized"), case.get("floor_ms")
+    return floor_ms / ours["median_ms"] if ours and floor_ms else None
 
 
-def is_timed(baseline: str, cases: Sequence[Record]) -> bool:
+def is_timed(baseline: str, cases: Sequence[CaseLine]) -> bool:
     """Whether some correct case was timed beside a baseline; the better of both asks for both."""
     name = COMPILE if baseline == BETTER else baseline
     return any(speedup(case, name) is not None for case in cases)
 
 
-def _against(baseline: str, cases: Sequence[Record]) -> Against:
+def _against(baseline: str, cases: Sequence[CaseLine]) -> Against:
     """A correct case without a time against the baseline is faster than nothing."""
     speedups = [speedup(case, baseline) for case in cases]
     ours = [ratio if may_win(case) else None for case, ratio in zip(cases, speedups, strict=True)]
@@ -240,11 +242,7 @@ def _mean(ratios: Sequence[float | None], *seed: str) -> Mean:
     return geometric_mean([ratio for ratio in ratios if ratio is not None], *seed)
 
 
-def _names(cases: Sequence[Record], key: str) -> dict[str, int]:
-    return dict(Counter(name for case in cases for name in case.get(key, ())))
-
-
-def pass_at_ks(cases: Iterable[Record]) -> dict[int, float]:
+def pass_at_ks(cases: Iterable[CaseLine]) -> dict[int, float]:
     """Mean of pass@k over tasks, for 1 and the powers of two up to the samples that every task has;
     nothing where some task has one sample."""
     samples: dict[tuple[str, int], list[bool]] = defaultdict(list)

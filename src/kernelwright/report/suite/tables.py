@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kernelwright.core.delivered import COMPILED, delivered_timing, form_of
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
@@ -96,7 +96,7 @@ def _with_names(count: int, names: dict[str, int]) -> str:
     return f"{count} ({named})" if named else str(count)
 
 
-def above_floor(cases: Sequence[Record]) -> Rows:
+def above_floor(cases: Sequence[CaseLine]) -> Rows:
     """The tasks furthest above the least time that their bytes and FLOPs allow."""
     excesses = [
         (used["median_ms"] / case["floor_ms"], used["median_ms"], case)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from kernelwright.core.record import Record
 from kernelwright.report.known_flaws import flaws_of
-from kernelwright.report.lint_table import linted_tasks
+from kernelwright.report.linted_tasks import linted_tasks
 
 Place = tuple[int, int]
 """Level and number of a task."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.scores import Mean, geometric_mean, mcnemar
 
 RECORDS = "records.jsonl"
@@ -64,18 +64,17 @@ def compare(before: Path, after: Path) -> list[LevelComparison]:
     return compared
 
 
-def _cases(folder: Path) -> Mapping[Key, Record]:
+def _cases(folder: Path) -> Mapping[Key, CaseLine]:
     path = folder / RECORDS
     if not path.is_file():
         raise UsageError("no records here", file=str(folder), remedy="run eval synthetic first")
     return {
         (line["suite"], line["level"], line["id"], line["sample"]): line
-        for line in record.read(path, whole=True)
-        if line["record"] == "benchmark_case"
+        for line in record.of_kind(record.read(path, whole=True), CaseLine)
     }
 
 
-def _compared(level: str, before: Sequence[Record], after: Sequence[Record]) -> LevelComparison:
+def _compared(level: str, before: Sequence[CaseLine], after: Sequence[CaseLine]) -> LevelComparison:
     pairs = list(zip(before, after, strict=True))
     gained = sum(b["correct"] and not a["correct"] for a, b in pairs)
     lost = sum(a["correct"] and not b["correct"] for a, b in pairs)
@@ -95,16 +94,16 @@ def _compared(level: str, before: Sequence[Record], after: Sequence[Record]) -> 
     )
 
 
-def _measured(case: Record) -> float | None:
+def _measured(case: CaseLine) -> float | None:
     """Speed-up over PyTorch of a correct answer that was timed."""
-    if not case["correct"] or not case["optimized"]:
+    ours, eager = case["optimized"], case["eager"]
+    if not (case["correct"] and ours and eager):
         return None
-    speedup: float = case["eager"]["median_ms"] / case["optimized"]["median_ms"]
-    return speedup
+    return eager["median_ms"] / ours["median_ms"]
 
 
-def _is_faster(case: Record) -> bool:
-    interval = case.get("speedup_intervals", {}).get("eager")
+def _is_faster(case: CaseLine) -> bool:
+    interval = (case.get("speedup_intervals") or {}).get("eager")
     return bool(case["correct"] and interval and interval[0] > 1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
@@ -38,7 +39,7 @@ Rows = list[tuple[str, ...]]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Examination:
     run: Record
-    suites: dict[str, list[Record]]
+    suites: dict[str, list[CaseLine]]
     """Name -> its cases."""
 
     @property
@@ -66,7 +67,8 @@ def read_examination(folder: Path) -> Examination:
         UsageError: it has no run, or no case.
     """
     path = folder / RECORDS
-    run, *cases = list(record.read(path)) if is_examination(path) else [{}]
+    run, *lines = list(record.read(path)) if is_examination(path) else [{}]
+    cases = list(record.of_kind(lines, CaseLine))
     if not cases:
         raise UsageError("no cases of a run", file=str(path))
     return Examination(run=run, suites=by_suite(cases))
@@ -234,7 +236,7 @@ def operators(scores: Sequence[OperatorScores]) -> Rows:
     return rows
 
 
-def failures(cases: Sequence[Record]) -> Rows:
+def failures(cases: Sequence[CaseLine]) -> Rows:
     """A row for each program with samples that are not correct: how many, and the first of them."""
     rows: Rows = [("program", "not correct", "operators", "why")]
     for samples in by_program(cases):

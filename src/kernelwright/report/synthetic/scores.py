@@ -8,12 +8,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.scores import Mean, best_of_k, gap, geometric_mean, mean_share
 from kernelwright.report.suite.scores import Scores, scores_by_level, speedup
 
-Samples = Sequence[Record]
+Samples = Sequence[CaseLine]
 """The cases of one program."""
 
 
@@ -83,16 +84,16 @@ class PassGap:
     above: Mean
 
 
-def by_suite(cases: Iterable[Record]) -> dict[str, list[Record]]:
-    suites: dict[str, list[Record]] = defaultdict(list)
+def by_suite(cases: Iterable[CaseLine]) -> dict[str, list[CaseLine]]:
+    suites: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         suites[case["suite"]].append(case)
     return dict(suites)
 
 
-def level_scores(cases: Sequence[Record]) -> list[LevelScores]:
+def level_scores(cases: Sequence[CaseLine]) -> list[LevelScores]:
     """One for each level of a suite, in the order of first appearance."""
-    levels: dict[str, list[Record]] = defaultdict(list)
+    levels: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         levels[case["level"]].append(case)
     first = {scores.level: scores for scores in scores_by_level(cases)}
@@ -101,7 +102,7 @@ def level_scores(cases: Sequence[Record]) -> list[LevelScores]:
     ]
 
 
-def _of_level(level: str, cases: Sequence[Record], first: Scores) -> LevelScores:
+def _of_level(level: str, cases: Sequence[CaseLine], first: Scores) -> LevelScores:
     return LevelScores(
         level=level,
         samples=len(cases),
@@ -114,26 +115,26 @@ def _of_level(level: str, cases: Sequence[Record], first: Scores) -> LevelScores
     )
 
 
-def is_malformed(case: Record) -> bool:
+def is_malformed(case: CaseLine) -> bool:
     """Whether the answer holds no candidate."""
     return case["malformed"] is not None
 
 
-def _reasons(cases: Iterable[Record]) -> dict[str, int]:
+def _reasons(cases: Iterable[CaseLine]) -> dict[str, int]:
     """The most frequent first."""
     wrong = [case for case in cases if not case["correct"]]
     said = [f"answer: {c['malformed']}" if is_malformed(c) else c["code"] for c in wrong]
     return dict(Counter(said).most_common())
 
 
-def pass_1(cases: Iterable[Record]) -> Mean:
+def pass_1(cases: Iterable[CaseLine]) -> Mean:
     """Share of correct samples of each program, and its mean over them."""
     return mean_share([_share(case["correct"] for case in one) for one in by_program(cases)])
 
 
-def operator_scores(cases: Sequence[Record]) -> list[OperatorScores]:
+def operator_scores(cases: Sequence[CaseLine]) -> list[OperatorScores]:
     """One for each operator of a suite, the least often correct first."""
-    among: dict[str, list[Record]] = defaultdict(list)
+    among: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         for operator in case["operators"]:
             among[operator].append(case)
@@ -141,7 +142,7 @@ def operator_scores(cases: Sequence[Record]) -> list[OperatorScores]:
     return sorted(scores, key=lambda score: ((score.alone or score.among).value, score.among.value))
 
 
-def _of_operator(operator: str, cases: Sequence[Record]) -> OperatorScores:
+def _of_operator(operator: str, cases: Sequence[CaseLine]) -> OperatorScores:
     alone = [case for case in cases if case["num_calls"] == 1]
     return OperatorScores(
         operator=operator,
@@ -151,7 +152,7 @@ def _of_operator(operator: str, cases: Sequence[Record]) -> OperatorScores:
     )
 
 
-def gaps(one: Sequence[Record], other: Sequence[Record]) -> list[PassGap]:
+def gaps(one: Sequence[CaseLine], other: Sequence[CaseLine]) -> list[PassGap]:
     """How far pass@1 of one suite lies above another's, level by level."""
     ours, others = (
         {scores.level: scores.pass_1 for scores in level_scores(cases)} for cases in (one, other)
@@ -163,8 +164,8 @@ def gaps(one: Sequence[Record], other: Sequence[Record]) -> list[PassGap]:
     ]
 
 
-def by_program(cases: Iterable[Record]) -> list[Samples]:
-    programs: dict[str, list[Record]] = defaultdict(list)
+def by_program(cases: Iterable[CaseLine]) -> list[Samples]:
+    programs: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         programs[case["name"]].append(case)
     return list(programs.values())
@@ -175,7 +176,7 @@ def _share(found: Iterable[bool]) -> float:
     return sum(flags) / len(flags)
 
 
-def diversity(cases: Iterable[Record]) -> Diversity | None:
+def diversity(cases: Iterable[CaseLine]) -> Diversity | None:
     """None where no program has two candidates."""
     written = by_program(case for case in cases if not is_malformed(case))
     several = [samples for samples in written if len(samples) > 1]
@@ -190,7 +191,7 @@ def diversity(cases: Iterable[Record]) -> Diversity | None:
     )
 
 
-def best_of(cases: Sequence[Record], ks: Iterable[int]) -> BestOf | None:
+def best_of(cases: Sequence[CaseLine], ks: Iterable[int]) -> BestOf | None:
     """
     Args:
         ks: numbers of samples, at most as many as every program has.
@@ -211,7 +212,7 @@ def best_of(cases: Sequence[Record], ks: Iterable[int]) -> BestOf | None:
     return BestOf(is_measured=is_measured, at=at) if at else None
 
 
-def _distinct(programs: Sequence[Samples], key: str) -> float:
+def _distinct(programs: Sequence[Samples], key: Literal["schedule", "content"]) -> float:
     shares = [len({case[key] for case in samples}) / len(samples) for samples in programs]
     return sum(shares) / len(shares)
 

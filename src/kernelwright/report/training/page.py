@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.training import AuditLine, ExampleLine
 from kernelwright.report import words
 from kernelwright.report.curves import MOST_POINTS, number
 from kernelwright.report.format import factor, quantity
@@ -168,7 +168,7 @@ def _audits(run: Training) -> list[Audit]:
 
 def _examples(run: Training) -> list[Example]:
     """The first and the last answer to each program that was asked more than once."""
-    by_program: dict[str, list[Record]] = {}
+    by_program: dict[str, list[ExampleLine]] = {}
     for line in sorted(run.examples, key=lambda line: line["step"]):
         by_program.setdefault(line["program"], []).append(line)
     return [
@@ -182,7 +182,7 @@ def _examples(run: Training) -> list[Example]:
     ]
 
 
-def _judged(line: Record, text: str, name: str) -> Judged:
+def _judged(line: AuditLine | ExampleLine, text: str, name: str) -> Judged:
     verdict = line["verdict"]
     outcome, message = "no candidate in it", ""
     if verdict is not None:

@@ -10,6 +10,13 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.training import (
+    AuditLine,
+    ExampleLine,
+    PartLine,
+    PromotionLine,
+    TrainingSummaryLine,
+)
 from kernelwright.core.record import Record
 from kernelwright.report.suite.page import RECORDS
 
@@ -23,12 +30,12 @@ VALIDATION = {"train sft": "validation", "train rl": "rl_validation"}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
     folder: Path
-    parts: list[Record]
+    parts: list[PartLine]
     """Where the run began, and wherever it was resumed."""
     lines: dict[str, list[Record]]
     """Kind -> its records, over all parts; each step is there once."""
-    audits: list[Record] = field(default_factory=list)
-    examples: list[Record] = field(default_factory=list)
+    audits: list[AuditLine] = field(default_factory=list)
+    examples: list[ExampleLine] = field(default_factory=list)
 
     @property
     def command(self) -> str:
@@ -47,14 +54,15 @@ class Training:
         return self.lines.get(VALIDATION[self.command], [])
 
     @property
-    def promotions(self) -> list[Record]:
-        return self.lines.get("promotion", [])
+    def promotions(self) -> list[PromotionLine]:
+        return list(record.of_kind(self.lines.get("promotion", []), PromotionLine))
 
     @property
-    def summary(self) -> Record:
+    def summary(self) -> TrainingSummaryLine:
         """The summary of the last part; empty where that part was killed, or goes on."""
-        last = self.lines.get("summary", [{}])[-1]
-        return last if last.get("step", -1) >= self.steps[-1]["step"] else {}
+        summaries = list(record.of_kind(self.lines.get("summary", []), TrainingSummaryLine))
+        is_whole = summaries and summaries[-1]["step"] >= self.steps[-1]["step"]
+        return summaries[-1] if is_whole else TrainingSummaryLine()
 
     @property
     def gpu_hours(self) -> float | None:
@@ -65,7 +73,7 @@ class Training:
         if not self.parts[-1]["environment"]["gpu"]:
             return None
         if (hours := self.summary.get("gpu_hours")) is not None:
-            return float(hours)
+            return hours
         ends = [part["from_step"] for part in self.parts[1:]] + [self.steps[-1]["step"]]
         seconds = sum(
             (self._seconds_until(end) - self._seconds_until(part["from_step"])) * part["processes"]
@@ -96,14 +104,15 @@ def read_training(folder: Path) -> Training:
     path = folder / RECORDS
     if not is_training(path):
         raise UsageError("no training run", file=str(path))
-    parts: list[Record] = []
+    parts: list[PartLine] = []
     kept: list[Record] = []
     for line in record.read(path, whole=True):
-        if line["record"] == "part":
-            kept = [earlier for earlier in kept if earlier["step"] <= line["from_step"]]
-            parts.append(line)
-        else:
+        part = next(record.of_kind([line], PartLine), None)
+        if part is None:
             kept.append(line)
+        else:
+            kept = [earlier for earlier in kept if earlier["step"] <= part["from_step"]]
+            parts.append(part)
     lines: dict[str, list[Record]] = {}
     for line in kept:
         lines.setdefault(line["record"], []).append(line)
@@ -111,8 +120,10 @@ def read_training(folder: Path) -> Training:
         folder=folder,
         parts=parts,
         lines=lines,
-        audits=_beside(folder / AUDITS, ("step", "program", "source")),
-        examples=_beside(folder / EXAMPLES, ("step", "program")),
+        audits=list(
+            record.of_kind(_beside(folder / AUDITS, ("step", "program", "source")), AuditLine)
+        ),
+        examples=list(record.of_kind(_beside(folder / EXAMPLES, ("step", "program")), ExampleLine)),
     )
     if not training.steps:
         raise UsageError("no step is recorded yet", file=str(path), remedy="ask again later")

@@ -1,0 +1,188 @@
+"""Lines of `synth`, `data collect`, `data build` and `data pool`."""
+
+from typing import Any, Literal, TypedDict
+
+from kernelwright.core.kinds.fields import EnvironmentFields, Settings
+
+
+class DrawFields(TypedDict, total=False):
+    """How to draw a program again, and what the draw took."""
+
+    group: str
+    index: int
+    attempt: int
+    accepted: int
+    drafts: int
+    proposals: int
+    skeletons: int
+    refused: dict[str, int]
+    """Reason -> attempts that were no tasks."""
+    uniform: bool
+
+
+class SynthLine(TypedDict, total=False):
+    """The head of a file of drawn programs."""
+
+    record: Literal["synth"]
+    seed: int
+    groups: list[dict[str, Any]]
+    recipe: Settings
+    digest: str
+    avoided: dict[str, Any]
+    code: str
+    versions: dict[str, str | None]
+    space: dict[str, Any]
+    times: Any
+
+
+class DrawnProgramLine(TypedDict, total=False):
+    """A drawn program."""
+
+    record: Literal["program"]
+    drawn: DrawFields
+    text: str
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+    calls: list[dict[str, Any]]
+    level: int
+    fingerprint: str
+    """Equal for programs that differ in names and in the order of independent calls alone."""
+    flops: int
+    bytes_fused: int
+    bytes_unfused: int
+    intensity: float
+    """FLOPs by bytes, fused."""
+
+
+class GivenUpLine(TypedDict):
+    """In place of a program that many attempts did not give."""
+
+    record: Literal["given_up"]
+    drawn: DrawFields
+
+
+class CollectRunLine(TypedDict, total=False):
+    """The head of a file of collected programs."""
+
+    record: Literal["run"]
+    command: str
+    package: str
+    version: str | None
+    licence: str
+    options: Settings
+    versions: dict[str, str | None]
+
+
+class CollectLine(TypedDict, total=False):
+    """The yield of one target of `data collect`."""
+
+    record: Literal["collect"]
+    target: str
+    package: str
+    version: str | None
+    licence: str
+    files: int
+    found: int
+    """Modules of the target."""
+    lowered: int
+    parts: dict[str, int]
+    programs: int
+    by_level: dict[str, int]
+    refused: dict[str, int]
+    """Reason -> modules that gave no program."""
+    options: Settings
+    workers: int
+    seconds: float
+    environment: EnvironmentFields
+
+
+class TallyLine(TypedDict, total=False):
+    """The end of a shard of pairs."""
+
+    record: Literal["tally"]
+    programs: int
+    answers: int
+    dropped: dict[str, int]
+    failures: list[dict[str, Any]]
+    index: list[list[str]]
+
+
+class PoolLine(TypedDict, total=False):
+    """The head of a pool."""
+
+    record: Literal["pool"]
+    recipe: Settings
+    environment: EnvironmentFields
+
+
+class PoolAnswerFields(TypedDict, total=False):
+    """A distinct answer in a pool."""
+
+    number: int
+    writer: str
+    """"policy" or "teacher"."""
+    text: str
+    tokens: str
+    """int32 in base64: the tokens of the answer."""
+    logps: str
+    """float16 in base64: log-probabilities of the tokens, by the writer."""
+    seed: int
+    copies: int
+    """Equal answers that were drawn."""
+    chosen: str | None
+    """Why the answer is judged: "greedy", "best", "random" or "teacher"; null: it is not."""
+    is_cut_off: bool
+    malformed: str
+    """Why the answer holds no candidate; empty where it holds one."""
+    planned_s: float | None
+    """Estimated seconds."""
+    spills: int | None
+    """Bytes of registers that spill on sm_90."""
+
+
+class PoolProgramLine(TypedDict):
+    """A program of a pool, and the answers to the program."""
+
+    record: Literal["pool_program"]
+    name: str
+    level: int
+    text: str
+    fingerprint: str
+    eager_s: float
+    """Estimated time of PyTorch."""
+    answers: list[PoolAnswerFields]
+
+
+class ShareFields(TypedDict):
+    """A share of judged answers; null where none was judged."""
+
+    of: int
+    share: float | None
+
+
+class PoolFigures(TypedDict, total=False):
+    """Figures of a pool, or of one level of the pool. Keys of `correct`, `faster`, `speedup` and
+    `planned` are the reasons for which answers were judged."""
+
+    programs: int
+    written: int
+    distinct: int
+    malformed: dict[str, int]
+    judged: int
+    codes: dict[str, int]
+    correct: dict[str, ShareFields]
+    faster: dict[str, ShareFields | None]
+    speedup: dict[str, float | None]
+    """Geometric mean over PyTorch, measured."""
+    planned: dict[str, float | None]
+    """Geometric mean over PyTorch, estimated."""
+    best_over_greedy: dict[str, Any]
+    rank_correlation: dict[str, Any] | None
+
+
+class PoolSummaryLine(TypedDict):
+    """The figures of a pool."""
+
+    record: Literal["pool_summary"]
+    all: PoolFigures
+    levels: dict[str, PoolFigures]

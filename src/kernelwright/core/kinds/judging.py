@@ -1,0 +1,132 @@
+"""Lines of `verify-many` and `lint`."""
+
+from typing import Literal, TypedDict
+
+from kernelwright.core.kinds.fields import EnvironmentFields, Settings, VerdictFields
+
+
+class JudgingRunLine(TypedDict):
+    """The recipe of all verdicts of a folder."""
+
+    record: Literal["run"]
+    command: str
+    recipe: Settings
+    environment: EnvironmentFields
+
+
+class VerdictLine(TypedDict, total=False):
+    """A candidate and its verdict."""
+
+    record: Literal["verdict"]
+    id: str
+    content: str
+    """Digest of reference and candidate."""
+    begin_s: float
+    end_s: float
+    verdict: VerdictFields
+    worker: str
+    guest: str
+    same_as: str
+    """Id of an equal job whose verdict this is."""
+
+
+class UsageLine(TypedDict, total=False):
+    """A reference that the judge cannot use: a fault of the caller."""
+
+    record: Literal["usage"]
+    id: str
+    content: str
+    usage: str
+    begin_s: float
+    end_s: float
+    worker: str
+    same_as: str
+
+
+class InfraLine(TypedDict, total=False):
+    """A failure of ours: the same command judges the candidate again."""
+
+    record: Literal["infra"]
+    id: str
+    content: str
+    infra: str
+    begin_s: float
+    end_s: float
+    worker: str
+    same_as: str
+
+
+class ClockFields(TypedDict):
+    """The work of the processes that own a GPU's clock."""
+
+    timed: int
+    window_s: float
+    utilisation: float
+    stages_s: dict[str, float]
+
+
+class JudgingSummaryLine(TypedDict, total=False):
+    """The end of a call of `verify-many`."""
+
+    record: Literal["summary"]
+    jobs: int
+    codes: dict[str, int]
+    usage: int
+    infra: int
+    """Jobs without a verdict because of failures of ours."""
+    judged_now: int
+    seconds: float
+    num_workers: int
+    stages_s: dict[str, float]
+    clock: ClockFields
+
+
+class FindingFields(TypedDict, total=False):
+    """A finding of the task linter."""
+
+    id: str
+    severity: str
+    message: str
+    remedy: str
+    measure: float | None
+    tolerances: list[str]
+    """Tolerances under which the finding holds; empty: under all of them."""
+    output: int | None
+    """Number of the output."""
+    input: int | None
+    """Number of the input; parameters follow inputs."""
+    operator: int | None
+    """Number of the call in the program."""
+
+
+class LintRunLine(TypedDict):
+    """The settings of a run of the linter."""
+
+    record: Literal["run"]
+    command: str
+    options: Settings
+    environment: EnvironmentFields
+
+
+class LintLine(TypedDict, total=False):
+    """A task and the findings of the linter."""
+
+    record: Literal["lint"]
+    task: str
+    device: str
+    findings: list[FindingFields]
+    not_checked: list[str]
+    notes: list[str]
+    scaled: bool
+    """The task was judged at smaller sizes."""
+    num_draws: int
+    seconds: float
+
+
+class LintErrorLine(TypedDict):
+    """A task that could not be linted."""
+
+    record: Literal["lint_error"]
+    task: str
+    kind: str
+    message: str

@@ -1,0 +1,1 @@
+"""The program sampler, measured: uniformity, coverage, speed, and whether programs run."""
