@@ -162,7 +162,7 @@ class BudgetFields(TypedDict):
     spent_s: dict[str, float]
 
 
-class FailedSource(TypedDict):
+class FailedSourceFields(TypedDict):
     """A writer of candidates that failed."""
 
     origin: str
@@ -205,7 +205,7 @@ class ResultLine(TypedDict, total=False):
     num_from_library: int
     seconds: float
     forms: list[FormFields]
-    failed_sources: list[FailedSource]
+    failed_sources: list[FailedSourceFields]
     budget: BudgetFields
     interrupted_by: str | None
     slower: SlowerFields

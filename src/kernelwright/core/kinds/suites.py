@@ -191,7 +191,7 @@ class ThroughputLine(TypedDict, total=False):
     """Without the start of the judges and the last candidates."""
     steady_per_second: float
     surprises: dict[str, list[str]]
-    """What a candidate was made to be, and its verdict -> ids of candidates where both differ."""
+    """Kind of candidate and reason code -> ids of candidates whose verdict is a surprise."""
     profile_ms: dict[str, float]
     cpu_share: float
     steady_cpu_share: float

@@ -96,7 +96,7 @@ def _compared(level: str, before: Sequence[CaseLine], after: Sequence[CaseLine])
 
 def _measured(case: CaseLine) -> float | None:
     """Speed-up over PyTorch of a correct answer that was timed."""
-    ours, eager = case["optimized"], case["eager"]
+    ours, eager = case.get("optimized"), case.get("eager")
     if not (case["correct"] and ours and eager):
         return None
     return eager["median_ms"] / ours["median_ms"]
