@@ -86,6 +86,8 @@ class Sampler:
             raise UsageError(
                 f"the recipe has no program of {level} calls", remedy="allow more operators"
             )
+        # A skeleton without sizes says little about its level: draw another. After MOST_UNFIT
+        # skeletons the attempt ends, so that a recipe without solutions ends too.
         skeletons = drafts = 0
         for _ in range(MOST_UNFIT):
             skeleton, number = self._skeleton(level, rng)
@@ -119,9 +121,12 @@ class Sampler:
             try:
                 program, drawn = self._sized(draft, sizes_rng)
             except ValueError as error:
+                # NoSizes means that the search gave up, not that there are none. Then later drafts
+                # are more likely than they should be, and the sample must not be called uniform.
                 is_decided &= not isinstance(error, NoSizes)  # no proof that there are none
                 of_skeleton.refuse()
                 continue
+            # Only now: the rules need sizes, and sizes cost more than forms.
             if refusal := self._refusal(program):
                 refused, num_refused = refusal.reason.value, num_refused + 1
                 if num_refused == MOST_REFUSED:
@@ -154,6 +159,7 @@ class Sampler:
                 return False
             if not within(program, self.recipe.bounds):
                 return False
+            # The accepted program is kept: to build the program again would double the cost.
             programs.append(program)
             return True
 

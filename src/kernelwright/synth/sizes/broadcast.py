@@ -139,6 +139,9 @@ class _Patterns:
             Contradiction: with the probability of those that do not go with the sizes.
         """
         fitting = self._fitting_to(axis)
+        # Drawn from all patterns, fitting or not: the share that does not fit is the share of
+        # drafts that must be given up. A draw from the fitting ones alone would favour this
+        # skeleton.
         number = rng.randrange(self.total) if self.total > 1 else 0
         if number >= fitting.total:
             raise Contradiction("an operand that is not 1 broadcasts")

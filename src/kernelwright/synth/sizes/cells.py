@@ -51,6 +51,7 @@ class Relaxation:
         cuts = [cut(*ends, ratio) for ends in asked.ranges[: len(asked.roots)]]
         tables: list[Table] = []
         for root, (lows, highs) in enumerate(cuts):
+            # A remainder has no scale: its values weigh the same. Other roots weigh by the measure.
             is_even = root in asked.remainders
             weight = highs - lows + 1 if is_even else weights.between(lows, highs)
             tables.append(((root,), weight / weight.sum()))
@@ -71,6 +72,8 @@ class Relaxation:
 
 def _finest(asked: System, steps: list[Step], max_entries: int) -> float:
     ranges = asked.ranges[: len(asked.roots)]
+    # Finer cells leave out more combinations without a solution, and cost larger tables. The finest
+    # cells whose tables fit are the best bargain.
     for ratio in _RATIOS:
         if largest_table(steps, [_num_cells(*ends, ratio) for ends in ranges]) <= max_entries:
             return ratio

@@ -71,10 +71,13 @@ def draw_sizes(
     proposals = accepted = 0
     for drawn in _proposals(asked, weights(Measure(limits.measure), limits.high), rng):
         columns: Iterable[int] = range(drawn.shape[1])
+        # Floating point first: it leaves out most proposals a batch at a time. `holds` below
+        # decides in integers.
         if drawn.shape[1] > _FEW:
             check = check or _Check(asked)
             columns = check.survivors(drawn)
         for column in columns:
+            # The first solution is taken, not the best: only so the draw follows the measure.
             values = [int(value) for value in drawn[:, column].tolist()]
             if asked.holds(values):
                 accepted += 1
@@ -109,6 +112,8 @@ def _proposals(asked: System, measure: Weights, rng: np.random.Generator) -> Ite
     if not num_roots:
         yield np.zeros((0, 1))
         return
+    # The ranges alone suffice for most systems. Relaxations come only after 68 misses, each with
+    # finer cells.
     for num in _PLAIN:
         yield within(ends[:, 0], ends[:, 1], num)
     for max_entries, batches in _RELAXED:
@@ -131,6 +136,8 @@ class _Check:
             for column in columns:
                 self._exponents[row, column] += 1
         ends = [(m.low / m.factor, m.high / m.factor) for m in asked.monomials]
+        # Products of sizes pass 2^53 and lose digits; sums of logarithms do not. The margin covers
+        # their rounding.
         logs = np.log2(np.array(ends, float).reshape(-1, 2, 1))
         self._log_low, self._log_high = logs[:, 0] - _MARGIN, logs[:, 1] + _MARGIN
         self._factors = np.array([factor for factor, _ in terms], float)

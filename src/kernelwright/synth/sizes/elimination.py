@@ -59,12 +59,16 @@ class Elimination:
             bucket = [table for table in left if variable in table[0]]
             left = [table for table in left if variable not in table[0]]
             # (*neighbours, variable)
+            # Running sums along the variable: a draw is then one search for a number below the
+            # total.
             shares = np.cumsum(_product((*around, variable), bucket), axis=-1)
             total = shares[..., -1]
             largest = total.max()
             if largest == 0:
                 self.is_empty = True
                 return
+            # Scaled to 1: twenty factors would leave the range of a float. Scales do not change
+            # shares.
             left.append((around, total / largest))
             self._draws.append((variable, around, shares.reshape(-1, shares.shape[-1])))
         self._sizes = {variable: shares.shape[-1] for variable, _, shares in self._draws}
@@ -73,6 +77,8 @@ class Elimination:
         """(variables, num): independent assignments."""
         drawn = np.zeros((len(self._draws), num), np.intp)
         for variable, around, shares in reversed(self._draws):
+            # Backwards: the neighbours of a variable were eliminated after the variable, so they
+            # are drawn.
             row = np.zeros(num, np.intp)
             for neighbour in around:
                 row = row * self._sizes[neighbour] + drawn[neighbour]

@@ -67,6 +67,8 @@ class Choices:
         scale = self._scale(fits)
         for fit in fits:
             slots = [fit.reads.index(at) for at in range(len(sight.read))]
+            # Forms weigh the same, however many choices each has. Weights are integers, so each
+            # form is scaled to the least common multiple: exact, and without fractions.
             factor = scale // self._total(fit.form)
             for shapes, results, weight, way in self._ways(fit, slots, sight):
                 seen = _seen(shapes, results, sight)
@@ -78,6 +80,8 @@ class Choices:
     ) -> Iterator[tuple[tuple[Shape, ...], Sequence[Shape], int, Callable[[Random], Arrangement]]]:
         """Shapes of these slots, shapes of results, weight, and the choices that come to them."""
         if fit.form.axes is None:
+            # Where a size is 1, the operator may give another result shape, or refuse: ask its rule
+            # again.
             has_ones = any(False in have for have in sight.read if have is not None)
             for same in self._arranged(fit.form):
                 shapes = tuple([same.items[0].shapes[slot] for slot in slots])
@@ -126,6 +130,7 @@ def _results(
     results = tuple([sized(shape) for shape in same[0].results])
     if not all(isinstance(size, Expr) or size > 0 for size in chain(*results)):
         return None
+    # To ask the rule for every choice of a large form costs more than the drafts that are lost.
     if prod(len(menu.values) for menu in form.menus.values()) > _MANY:
         return results
     for arranged in same:

@@ -91,6 +91,8 @@ class SkeletonCounts:
         return Weighted(gains, self._weights[part] * self._counts[k - 2][targets])
 
     def _grow(self) -> None:
+        # The inner sum of the recursion, once for each landing. `reduceat` adds the terms between
+        # two starts, on Python integers: the counts exceed 64 bits from about ten calls on.
         terms = self._weights * self._counts[-1][self._targets]
         sums = np.add.reduceat(terms, self._starts[:-1])
         counts = [sum(move.ways * sums[move.landing] for move in moves) for moves in self.moves]
@@ -111,6 +113,8 @@ class SkeletonCounts:
             for reads in _parts(state):
                 for drops in drops_of.get(reads, ()):
                     base = _without(state, drops)
+                    # Gains are sorted by length, so those that still fit into the width are a
+                    # range.
                     if gains := fitting[reads, width - len(base)]:
                         landing = landings.setdefault((reads, base), len(landings))
                         if landing == len(self._landings):
@@ -131,6 +135,8 @@ class SkeletonCounts:
         filled = [(*gain, *[nothing] * (width - len(gain))) for gain in gains]
         bases = np.array([at.base for at in self._landings], dtype=np.int64)
         targets = np.repeat(bases, np.diff(self._starts))
+        # One Kind at a time: state plus Kind is a table, a state plus several Kinds is a chain of
+        # look-ups. The filler `nothing` leads from a state to itself.
         for kinds in np.array(filled, dtype=np.int64).reshape(-1, width).T:
             targets = plus[targets, kinds[which]]
         return targets

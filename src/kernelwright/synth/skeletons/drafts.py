@@ -74,6 +74,9 @@ class SkeletonDrafts:
             if not self._plan.total:
                 raise Unfit("no forms and choices go together")
             planned = self._plan.draw(rng)
+        # Planned calls come from the plan, in proportion to the drafts that go on from there. The
+        # other calls are drawn alike from all their forms. A contradiction gives up the whole
+        # draft: a retry of one call alone would favour calls that are easy to fit.
         for at, call in enumerate(self._calls):
             try:
                 if at < self._planned:
@@ -96,6 +99,8 @@ class SkeletonDrafts:
     def _learn(self, at: int) -> None:
         """A draft was given up at this call."""
         self._reach = max(self._reach, at + 1)
+        # A failure behind the plan asks for a longer plan. A failure inside the plan asks for a
+        # closer look at sizes, which is dear and therefore comes late.
         is_beyond = at >= self._planned > 0
         self._lost += not is_beyond
         if is_beyond or self._lost == _PATIENCE:
@@ -115,6 +120,7 @@ class SkeletonDrafts:
                 is_coarse=self._is_coarse,
             )
         except TooMany:
+            # Even the coarse plan is too large: draw without a plan. That is slower and as uniform.
             if self._is_coarse:
                 self._planned = 0
                 return None

@@ -93,8 +93,11 @@ class SkeletonPlan:
                     raise TooMany
                 alike, after = branch
                 ahead = 1 if at + 1 == len(self._calls) else self._table(at + 1, after).total
+                # A branch without a continuation has weight 0 and is left out. So a draw never ends
+                # in one.
                 if ahead:
                     branches.append((branch, alike.ways.total * ahead))
+            # Equal states have equal continuations, whatever led there: one table serves them all.
             table = self._tables[at, state] = weighted(branches)
         return table
 
@@ -116,6 +119,7 @@ class SkeletonPlan:
             equations = Equations()
             now: Mapping[int, Shape] = shapes
             made_shapes: Sequence[Shape] = alike.made
+            # Choices that ask nothing of the sizes cannot contradict them: no equations needed.
             if alike.asks:
                 try:
                     made_shapes = self._made(alike, sizes, equations)
@@ -133,6 +137,8 @@ class SkeletonPlan:
         times = Counter(chain.from_iterable(map(variables, chain(*shapes.values()))))
         for value in call.values:
             for size in shapes.get(value, ()):
+                # A size that only this call reads cannot contradict anything later. To ignore such
+                # sizes joins many choices into one branch.
                 is_alone = isinstance(size, Var) and times[size] == 1 and value not in live
                 yield isinstance(size, int) or not (is_alone or self._is_coarse)
 

@@ -109,6 +109,8 @@ class Skeletons:
             raise ValueError(f"no skeleton has {n} calls")
         wiring = _Wiring(self._calls.kinds)
         state = 0
+        # Outer sum first, then the inner one: together they have the weight of all skeletons that
+        # go on so, which makes the draw exact. No skeleton is rejected.
         for k in range(n, 1, -1):
             move = self._by_move(k, state).draw(rng)
             gain, state = self._by_gain(k, move.landing).draw(rng)
@@ -147,6 +149,8 @@ class _Wiring:
             else:
                 values.append(_take(self._waiting[kind], rng))
                 read.setdefault(kind, []).append(values[-1])
+        # The counts say how many values of a Kind are read for the last time, not which: all
+        # choices weigh the same, so a uniform draw is right.
         for drop in drops:
             _take(read[self._kinds[drop]], rng)
         for kind, kept in read.items():
