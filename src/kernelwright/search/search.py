@@ -152,11 +152,15 @@ class Search:
             every = forms(program, on_gpu=on_gpu, at_other_sizes=is_moved)
         possible = [form for form in every if self._can_be_right(form)]
         searched += [Variant.of(form, (), ()) for form in every if form not in possible]
+        # Time is planned from the whole budget, not from the time that is left: a slow start must
+        # not change which candidates are tried.
         planned_s = TUNING_SHARE * self._budget.seconds / len(possible)
         tuning = self._budget.deadline.share(TUNING_SHARE)
         latest = self._budget.deadline.share(LAST_SHARE)
         with ThreadPoolExecutor(1, "ahead") as ahead:
             for number, form in enumerate(possible):
+                # An equal share of what is left: time that one form does not use goes to the forms
+                # after it.
                 until = tuning.share(1 / (len(possible) - number))
                 is_last = number == len(possible) - 1
                 work = FormWork(form, until, latest if is_last else until, self._sources.passes[0])
@@ -207,6 +211,7 @@ class Search:
         program, tuned = work.form.program, work.tuned
         by_models = work.writers is Writers.MODELS
         self._tune_elsewhere(work, proposals)
+        # The list grows in the loop: parts of a failed fragment are put behind the fragment.
         for number, calls in enumerate(proposals, 1):  # which get more on the way
             if self._is_settled(program, calls, tuned):
                 continue
@@ -214,6 +219,7 @@ class Search:
             if reason := stays(part, self._judge, tries_useless=self._tries_useless):
                 self._note(work, calls, self._left_alone(program, calls, reason))
                 continue
+            # Before the clock is asked: a known fragment costs no time.
             if (known := self._from_shelf(work, calls)) is not None:
                 self._note(work, calls, known)
                 continue
@@ -243,6 +249,7 @@ class Search:
             if not stays(part, self._judge, tries_useless=self._tries_useless):
                 job = {"text": text, "scope": scope, "limit": work.limit, "seed": self._seed}
                 jobs.setdefault(text, job)
+        # A single fragment is tuned here as fast as by a worker, and without its start.
         if len(jobs) < 2:
             return
         self._steps("workers tune fragments", work.form.name, total=len(jobs))
@@ -272,6 +279,7 @@ class Search:
             work.untried |= set(rest)
             before = len(work.by_writers)
             self._try_all(work, rest, ahead)
+            # No proposal was tuned: the time is over, and the next round would propose the same.
             if len(work.by_writers) == before:
                 return
 

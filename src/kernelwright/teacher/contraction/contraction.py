@@ -155,6 +155,8 @@ def find(program: Program) -> Contraction:
     is_linear = call.op == "linear"
     rhs_shape = b.shape[::-1] if is_linear else b.shape
     batch = broadcast(a.shape[:-2], rhs_shape[:-2])
+    # A batched matrix times one matrix is one tall matrix: its leading dimensions are rows, and all
+    # rows share the loads of the right factor.
     batch = () if len(rhs_shape) <= 2 else batch
     axes = _Axes(batch, a.shape, rhs_shape)
     rhs_index = axes.rhs[::-1] if is_linear else axes.rhs
@@ -179,6 +181,8 @@ def _check_outputs(program: Program, product: Call) -> None:
 
     Most refusals are found here, before any schedule is estimated or written.
     """
+    # The epilogue is stored tile by tile of the product. A value that does not come from the
+    # product has no tile.
     dependent = set(product.outputs)
     for call in program.calls[program.calls.index(product) + 1 :]:
         if not dependent.isdisjoint(call.refs()):
@@ -199,6 +203,7 @@ class _Axes:
     """Symbols and indices of a product of these shapes (the rhs as (.., k, n))."""
 
     def __init__(self, batch: tuple[int, ...], lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
+        # Without a batch every leading dimension of the left factor is a row.
         rows = lhs[:-1] if not batch else lhs[-2:-1]
         self.lengths: dict[str, int] = {}
         self.symbols: list[str] = []

@@ -75,8 +75,11 @@ def schedules(stage: KernelStage, space: StageSpace) -> list[PointwiseSchedule]:
         for form in ("flat", "grid_stride")
         for block, warps in _flat_tiles(numel)
     ]
+    # One axis: every operand is one run of elements, so rows would only cut the run.
     if len(space.axes) == 1:
         return flat
+    # Along one axis one of the tensors is read with a stride. A tile over both axes reads whole
+    # cache lines of both.
     if crossing(stage, space):
         tiles = [
             PointwiseSchedule(
@@ -97,6 +100,7 @@ def _flat_tiles(numel: int) -> list[tuple[int, int]]:
 def _with_rows(space: StageSpace, flat: list[PointwiseSchedule]) -> list[PointwiseSchedule]:
     """Row forms, before the flat ones unless padding would idle over a third of the lanes."""
     cols = space.axes[-1].size
+    # `tl.arange` takes powers of two alone, so a row's tile has idle lanes.
     padded = 1 << (cols - 1).bit_length()
     if cols > MAX_ROW or (cols > 512 and padded > MAX_PADDING * cols):
         why = "long rows: a row's index once a program, no division an element"
@@ -137,9 +141,11 @@ def _write(stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule) -
     indices = [line for group in writer.scope.groups for line in writer.scope.indices(group)]
     mask = writer.full_mask
     lines = [*head, *indices, *([f"mask = {mask}"] if mask else []), *body]
+    # All but the `for` line is the body of the loop.
     if schedule.form == "grid_stride":
         lines = [lines[0], *(f"    {line}" for line in lines[1:])]
     sizes, tiles = dict(writer.scope.sizes), planned(constants)
+    # The tile's rows follow from the row's length, which is known when the kernel is called.
     if "ROWS" in grid:  # the wrapper computes the tile
         sizes |= constants
         constants = {name: name for name in ("ROWS", "BLOCK")}

@@ -95,6 +95,8 @@ class TileBody:
         """
         for call in calls:
             met = [name for name in dict.fromkeys(call.refs()) if name in self.path]
+            # Calls off the path are operands: they are written where the path needs them, or not at
+            # all.
             if not met:
                 continue
             if is_view(call):
@@ -107,6 +109,8 @@ class TileBody:
                 self.place(call.outputs[0], index, self._line(call.outputs[0], text, index))
                 continue
             shape = call.types[0].shape
+            # The tile holds as many elements as the product makes. A call that broadcasts the
+            # product to a larger shape needs another tile.
             same = [self.path[m] for m in met if self.program.type_of(m).shape == shape]
             if not same:
                 raise NotWritable(f"{call.op} makes the tile larger")
@@ -115,6 +119,8 @@ class TileBody:
 
     def value(self, name: str, index: Index) -> str:
         """Variable that holds the value at `index` over the tile; loads or computes it first."""
+        # A value on the path exists at its own place only: no program of the grid holds another
+        # place.
         if name in self.path and index != self.path[name]:
             raise NotWritable(f"{name} meets itself at another index")
         if (name, index) not in self._texts:
@@ -168,6 +174,8 @@ class TileBody:
         for key, side in operands(self.program, call, index).items():
             text = self.value(side.value, side.index)
             dtype = self.program.type_of(side.value).dtype
+            # Integers become fp32 before they meet floats, as PyTorch promotes them; masks must
+            # stay truth values.
             widen = is_float(call.types[0].dtype) and not is_float(dtype)
             widen = widen and key not in _SELECTORS
             texts[key] = f"{text}.to(tl.float32)" if widen else text
@@ -177,6 +185,8 @@ class TileBody:
 
     def _batch_norm(self, call: Call, index: Index, texts: dict[str, str]) -> str:
         """Inference: the statistics are given, so it is a scale and a shift a channel."""
+        # One multiplication an element: scale and statistics vary with the channel alone, so Triton
+        # keeps them out of the element's arithmetic.
         scale = f"tl.rsqrt({texts['running_var']} + {call.arg('eps')})"
         if "weight" in texts:
             scale += f" * {texts['weight']}"
@@ -200,6 +210,8 @@ class TileBody:
             return f"{name}_ptr + {offset(index, result_type, self.view)}"
         starts, moves = self._walk
         both = starts.keys() & moves.keys()
+        # Start and move are added as offsets. A division or remainder of their sum is not the sum
+        # of two divisions.
         if any(term.axis in both and not term.is_whole for dim in index for term in dim):
             raise NotWritable("a view takes apart an axis that a window slides along")
         start, move = (offset(index, result_type, view) for view in self._walk)
@@ -212,6 +224,8 @@ class TileBody:
     def _mask(self, index: Index) -> str:
         met = axes_of(index)
         text = mask([axis for axis in self.view if axis in met], self.view)
+        # A mask of several terms is computed once and shared by all loads and the store. In a loop
+        # the mask may move, so the text stays where the mask is used.
         if " & " in text and not self._inside and not self._loop:
             self._inside = text
             self.lines.append(f"inside = {text}")

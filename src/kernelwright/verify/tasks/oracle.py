@@ -92,6 +92,8 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         if func in FILLS and args[0].dtype is torch.float64:
+            # A double generator draws other numbers than a float one. Drawn in the native type and
+            # copied, the oracle sees the numbers of the reference.
             drawn = torch.empty_like(args[0], dtype=self.native)
             func(drawn, *args[1:], **kwargs)
             return args[0].copy_(drawn)
@@ -99,6 +101,7 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
             return self._draw(func, args, kwargs)
         if func is aten.native_dropout.default:
             return self._dropout(*args, **kwargs)
+        # Code that names float32 asks for float64 here: otherwise a cast in the middle would round.
         args, kwargs = tree_map(_doubled_dtype, (args, kwargs))
         if self.tf32 and func in CONTRACTIONS:
             factors = CONTRACTIONS[func]
@@ -106,6 +109,7 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
         result = STABLE.get(func, func)(*args, **kwargs)
         if self.nudges is not None and _is_cast(func, args):
             check_cast(result.dtype, self.nudges)
+        # Copies and views round nothing. A result that a call writes in place has moved already.
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
             return result
         return tree_map(partial(rounded_somehow, nudges=self.nudges), result)
@@ -160,6 +164,8 @@ def _doubled_dtype(value: Any) -> Any:
 
 def cut_to_tf32(x: torch.Tensor) -> torch.Tensor:
     """fp64 values with the mantissa cut to 10 bits."""
+    # A double has 52 mantissa bits; 42 zero bits leave ten. The hardware cuts as well, and does not
+    # round.
     return (x.contiguous().view(torch.int64) & -(1 << 42)).view(torch.float64)
 
 
@@ -183,6 +189,7 @@ def rounded_somehow(value: Any, nudges: Nudges) -> Any:
     before, and indices that are counted in floats."""
     if not isinstance(value, torch.Tensor) or value.dtype is not torch.float64:
         return value
+    # A kernel holds such a value exactly, so no rounding of a kernel moves it.
     is_held = value == value.to(nudges.dtype).double()
     moved = nudged(value, nudges)
     rounded = moved.to(nudges.dtype).double()
@@ -205,6 +212,8 @@ _ODD = 0x1E3779B97F4A7C15
 
 def _hashed(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
     """A number from -1 to 1 for each fp64 element, by its bits (the finalizer of SplitMix64)."""
+    # A hash, not a generator: equal values get equal noise, in any order and at any place. So ties
+    # stay ties.
     bits = value.view(torch.int64) ^ nudges.salt
     if not nudges.are_alike:
         bits = bits ^ torch.arange(value.numel(), device=value.device).view(value.shape) * _ODD
