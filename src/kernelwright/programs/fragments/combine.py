@@ -27,6 +27,8 @@ def combine(program: Program, options: Sequence[Option]) -> list[int]:
     once each is one step; then the cheaper one of the circle is left out and the choice repeated.
     """
     usable = [i for i, option in enumerate(options) if option.saving > 0]
+    # Circles are rare. The greedy step is therefore good enough, and each round removes one option,
+    # so the loop ends.
     while True:
         chosen = _best_disjoint(options, usable, len(program.calls))
         cycle = circular(program, [options[i].calls for i in chosen])
@@ -45,7 +47,11 @@ def _best_disjoint(options: Sequence[Option], usable: list[int], num_calls: int)
     for call in range(num_calls):
         after: dict[frozenset[int], tuple[float, tuple[int, ...]]] = {}
         for taken, (saving, chosen) in states.items():
+            # A call that has passed cannot meet a later option: without it, more paths share a
+            # state.
             moves = [(taken - {call}, saving, chosen)]
+            # Options are indexed by their first call, so each option is decided once, when that
+            # call is reached.
             if call not in taken:
                 moves += [
                     ((taken | options[i].calls) - {call}, saving + options[i].saving, (*chosen, i))

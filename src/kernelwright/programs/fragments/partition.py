@@ -129,12 +129,15 @@ class _Growth:
         """The largest part around a call, and the smaller ones where the kind of kernel changed, or
         where a product took calls that compute its factors."""
         part = frozenset({start})
+        # A call in a full part would grow nearly the same part again.
         if start in self._in_full_parts or self._family_of(part) is None:
             return
         while len(part) < MAX_CALLS and not self._is_late():
             bigger = self._with_a_neighbour(part)
             if bigger is None:
                 break
+            # The search can then choose the part before the change: a product with cheap kernels
+            # around it may be faster than one large kernel.
             if self._family_of(bigger) != self._family_of(part) or (
                 has_ready_factors(self._program, part, self._graph)
                 and not has_ready_factors(self._program, bigger, self._graph)
@@ -148,6 +151,8 @@ class _Growth:
     def _with_a_neighbour(self, part: frozenset[int]) -> frozenset[int] | None:
         """The part with the first neighbour with which it can be written; None without any."""
         for neighbour in _neighbours(self._graph, part):
+            # A kernel is one step. A call between two calls of the part would have to wait for the
+            # step and to run before it.
             bigger = _closure(self._graph, part | {neighbour})
             if self._family_of(bigger) is not None:
                 return bigger
@@ -178,6 +183,7 @@ def _neighbours(graph: CallGraph, part: frozenset[int]) -> list[int]:
     """Calls one edge away: users first, nearest first, then producers, nearest first."""
     after = frozenset(user for i in part for user in graph.after[i]) - part
     before = frozenset(feeder for i in part for feeder in graph.before[i]) - part
+    # Users first: an epilogue costs nothing, a computed factor is computed again for every tile.
     return sorted(after) + sorted(before, reverse=True)
 
 

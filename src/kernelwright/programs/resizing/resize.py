@@ -62,6 +62,8 @@ class SizeMap:
     def __call__(self, size: int) -> int:
         if size <= 1 or size in self._fixed:
             return size
+        # A size that is taken apart must stay the product of its parts, or the reshape would not
+        # fit.
         if size in self._parts:
             return math.prod(map(self, self._parts[size]))
         return self._pick(size)
@@ -177,6 +179,8 @@ class _Resizing:
     def _resized(self, call: Call) -> Call:
         open_names = [name for name in dict.fromkeys(call.refs()) if name not in self.types]
         refusal = ValueError(f"{call.op} cannot be resized")
+        # The size that the operands suggest may be refused (a group of channels, say): then the
+        # other sizes that stood in its place.
         for shapes in itertools.islice(self._shapes(call, open_names), _MAX_TRIES):
             for name, shape in zip(open_names, shapes, strict=True):
                 self._decide(name, shape)
@@ -239,6 +243,8 @@ class _Resizing:
         """Raises ValueError: an operand is stretched, or a dimension of a result longer than one
         element, that was not."""
         shapes = [self.types[name].shape for name in call.refs()]
+        # Broadcasting where there was none would test another program: a candidate need not stretch
+        # that operand.
         if now := stretched(call, shapes, types[0].shape):
             shapes = [self.program.type_of(name).shape for name in call.refs()]
             if now - stretched(call, shapes, call.types[0].shape):

@@ -122,6 +122,7 @@ class NodeGraph:
         self.pulled: list[str] = []
         """Values that are read as if they were in memory."""
         for value in program.inputs:
+            # Kernels accumulate in float32, so a float64 result would be less exact than PyTorch's.
             if value.type.dtype == "float64":
                 raise NotWritable("float64 is left to PyTorch")
             dims = tuple(self.axes.new(size) for size in value.type.shape)

@@ -45,6 +45,8 @@ def write_two_pass(
     top = max(probe.level.values())
     kernels: list[Kernel] = []
     sizes: dict[str, str] = {}
+    # A reduction of another reduction's result needs that result whole, so levels are kernels: only
+    # between kernels do all programs wait for each other.
     for level in range(top + 1):
         if at_level(task.running, probe, level):
             kernels.append(_partial(task, level, sizes))
@@ -123,6 +125,8 @@ def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -
     for reached in range(level + 1):
         lines += body.row_values(sorted(behind), reached)
         for acc in at_level(task.running, body, reached):
+            # Lower levels are merged by everybody who needs them: a few hundred states a row, less
+            # than a launch.
             if reached < level and set(acc.results) & behind:
                 lines += _merged(body, acc)
                 body.known.update(acc.results)

@@ -76,11 +76,13 @@ def look_again(
     Raises:
         WrongOutputs: it does not.
     """
+    # Structure, NaN and aliases are not questions of rounding.
     if wrong.code is not Code.WRONG_VALUES or rules.precision is Precision.KERNELBENCH:
         raise wrong  # that policy knows no such thing
     expectations = [expected]
     try:
         if is_close(wrong.errors) and _is_off(wrong.errors):
+            # The magnified bound first: it needs a few runs, and rounding otherwise needs up to 32.
             expectations.insert(0, tolerant(task, inputs, seed, expected, rules))
             comparison = compare(outputs, expectations[0], rules.precision)
             if comparison.mismatch is None:
@@ -109,6 +111,8 @@ def tolerant(
 ) -> Expected:
     """The same expectation, allowing what an ulp in inputs and results of operators does."""
     floats = [output for output in expected.oracle if output.is_floating_point()]
+    # The error of one element is one draw; of many elements, their rms hardly varies. So few
+    # elements need many nudges.
     fewest = min(map(effective_count, floats), default=1.0)
     least = FEW_NUDGES if sum(output.numel() for output in floats) <= SMALL else 1
     nudged = (
@@ -145,6 +149,7 @@ def _settled(
         for look, moved in zip(looks, other, strict=True):
             look.add(moved)
         num_left = sum(look.num_left for look in looks)
+        # Each rounding explains a decided element with probability one half: too few say nothing.
         if number + 1 < ENOUGH_ROUNDINGS:
             continue
         if not num_left and all(look.leaves_enough for look in looks):
