@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from record_kinds import faults_in
 
 from kernelwright.bench.judge.corpus import CHECKER, CorpusPlan, is_right, read_corpus, run_corpus
 from kernelwright.core.errors import UsageError
@@ -42,6 +43,7 @@ def test_every_file_the_device_can_judge_becomes_a_record(root, tmp_path):
     said = []
     found = run_corpus(plan, said.append)
     assert [json.loads(line) for line in plan.out.read_text().splitlines()] == found
+    assert faults_in(plan.out) == set()
     cases = {line["name"]: line for line in found if line["record"] == "corpus_case"}
     assert cases.keys() == {"zeros", "plain"}
     assert (cases["zeros"]["stage"], cases["zeros"]["code"]) == ("compare", "wrong_values")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from asked import NO_KERNEL, Saying, asking, problem
+from record_kinds import faults_in
 
 from kernelwright.bench import synthetic
 from kernelwright.bench.answers import UNANSWERED
@@ -35,6 +36,7 @@ def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, rec
     assert (summary["judged_now"], summary["infra"], summary["usage"]) == (2, 0, 0)
     assert [case["operators"] for case in cases(tmp_path)] == [["relu"], ["sum"]]
     before = (tmp_path / "records.jsonl").read_bytes()
+    assert faults_in(tmp_path / "records.jsonl") | faults_in(tmp_path / "answers.jsonl") == set()
     silent = Saying(error=AssertionError("asked"), lasts=0)
     again = examine(replace(plan, asking=asking(silent)), programs, told)
     assert again["judged_now"] == 0

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from record_kinds import faults_in
 
 from kernelwright.bench.judge.breakage import Breakage, broken
 from kernelwright.bench.judge.throughput import (
@@ -123,6 +124,7 @@ def test_a_small_run_on_the_cpu_writes_its_records(tmp_path):
     first, *_, last = record.read(tmp_path / "run" / "records.jsonl")
     assert first["environment"]["versions"]["torch"]
     assert last["record"] == "throughput"
+    assert faults_in(tmp_path / "run" / "records.jsonl") == set()
     assert dict(lines_of(last))["left by our failures"] == "0"
     with pytest.raises(UsageError, match="new --out"):
         measure(plan, tmp_path / "run", lambda _: None)

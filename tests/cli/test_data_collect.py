@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from record_kinds import faults_in
 
 from kernelwright.cli.data.collect import parse_levels
 from kernelwright.cli.main import main
@@ -47,6 +48,7 @@ def test_a_file_becomes_programs_a_table_and_a_summary(collect, tmp_path):
     assert sorted(line["level"] for line in programs) == [1, 1, 2]
     (found,) = record.read(summary)
     assert (found["record"], found["programs"], found["target"]) == ("collect", 3, "task.py")
+    assert faults_in(out) | faults_in(summary) == set()
     assert str(tmp_path) not in out.read_text() + json.dumps({**found, "environment": None})
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from record_kinds import faults_in
 
 from kernelwright.cli.main import main
 from kernelwright.core import record
@@ -65,6 +66,7 @@ def test_records_are_kept_and_not_made_twice(lint, folder, tmp_path):
     lint(folder / "10_bad.py", "--out", out)
     lint(folder, "--out", out)
     kinds = [line["record"] for line in record.read(out)]
+    assert faults_in(out) == set()
     assert kinds == ["run", "lint", "lint"]
 
 

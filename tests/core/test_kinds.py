@@ -1,79 +1,47 @@
 """Published records are of the kinds that `core.kinds` declares, and hold no other fields."""
 
+import ast
 import json
-from importlib import import_module
 from pathlib import Path
 
-import msgspec
 import pytest
+from record_kinds import WORDS, fault_of, faults_in
 
 from kernelwright.core import record
 from kernelwright.core.kinds.suites import CaseLine
 
-RESULTS = Path(__file__).parents[2] / "results"
-MODULES = ("searching", "suites", "judging", "training", "data")
-KINDS = {
-    name: kind
-    for module in MODULES
-    for name, kind in vars(import_module(f"kernelwright.core.kinds.{module}")).items()
-    if name.endswith("Line")
-}
-COMMANDS = ("optimize", "verify-many", "eval", "lint", "data")
-"""First words of commands whose runs are declared. Tools of the checkout write their own runs."""
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+PUBLISHED = sorted([*RESULTS.glob("*.jsonl"), *RESULTS.glob("embedded/*.jsonl")])
 
 
-def by_word():
-    """Word in the field `record` -> the kinds that have the word."""
-    kinds = {}
-    for name, kind in KINDS.items():
-        (word,) = kind.__annotations__["record"].__args__
-        kinds.setdefault(word, []).append(name)
-    return kinds
-
-
-WORDS = by_word()
-
-
-def fault_of(line, kind):
-    """What is wrong with a line of a kind; "" where nothing is."""
-    unknown = sorted(line.keys() - kind.__annotations__.keys())
-    if unknown:
-        return f"unknown fields {unknown}"
-    try:
-        msgspec.convert(line, kind)
-    except msgspec.ValidationError as error:
-        return str(error)
-    return ""
-
-
-def faults_of(line):
-    """The faults of a line under each kind of its word; none where some kind fits."""
-    faults = [fault_of(line, KINDS[name]) for name in WORDS[line["record"]]]
-    return [] if "" in faults else faults
-
-
-def is_declared(line):
-    if line.get("record") == "run":
-        return line.get("command", "").partition(" ")[0] in COMMANDS
-    return line.get("record") in WORDS
-
-
-def published():
-    files = [*RESULTS.glob("*.jsonl"), *RESULTS.glob("embedded/*.jsonl")]
-    return [pytest.param(path, id=path.name) for path in sorted(files)]
-
-
-@pytest.mark.parametrize("path", published())
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
 def test_published_records_are_of_declared_kinds(path):
-    declared = [line for line in record.read(path) if is_declared(line)]
-    faults = {f"{line['record']}: {fault}" for line in declared for fault in faults_of(line)}
-    assert not faults
+    assert faults_in(path) == set()
 
 
-def test_an_unknown_field_and_a_wrong_type_are_faults():
+def test_every_kind_that_the_package_writes_is_declared():
+    """Dictionaries with a literal `record`; kinds under other names are seen in runs."""
+    written = {
+        value.value
+        for path in (ROOT / "src" / "kernelwright").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "record"
+        if isinstance(value, ast.Constant)
+    }
+    assert len(written) > 20
+    assert written - WORDS.keys() == set()
+
+
+def test_unknown_fields_and_wrong_types_are_faults_at_any_depth():
     line = {"record": "benchmark_case", "level": "L1", "id": 1}
     assert fault_of(line, CaseLine) == ""
     assert fault_of(line | {"levle": "L1"}, CaseLine) == "unknown fields ['levle']"
+    assert fault_of(line | {"contest": {"rihgt": True}}, CaseLine) == (
+        "unknown fields ['contest.rihgt']"
+    )
     assert "Expected `int`" in fault_of(line | {"id": "1"}, CaseLine)
 
 
@@ -82,3 +50,4 @@ def test_lines_of_a_kind_are_told_from_others(tmp_path):
     lines = [{"record": "run"}, {"record": "benchmark_case", "id": 3}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert [case["id"] for case in record.of_kind(record.read(path), CaseLine)] == [3]
+    assert record.as_kind(lines[0], CaseLine) is None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from record_kinds import faults_in
 from torch import nn
 
 import kernelwright
@@ -125,6 +126,7 @@ def test_a_model_is_accepted_with_a_triton_part_and_its_records(model):
     assert result["bytes"]["after"] < result["bytes"]["before"]
     assert result["times"] == {}, "speed is never reported without a GPU"
     kinds = [line["record"] for line in record.read(path.parent / "records.jsonl")]
+    assert faults_in(path.parent / "records.jsonl") == set()
     assert kinds[0] == "run"
     assert kinds[-1] == "result"
     assert {"program", "fragment", "candidate"} <= set(kinds)
@@ -424,6 +426,7 @@ optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)
     )
     assert done.returncode == 0, done.stderr
     *_, result = record.read(out / "records.jsonl")
+    assert faults_in(out / "records.jsonl") == set()
     assert result["outcome"]["cause"] == "interrupted"
     assert result["interrupted_by"] == number.name
     assert result["outcome"]["status"] == "optimized"

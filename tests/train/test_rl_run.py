@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from record_kinds import faults_in
 from rl_runs import (
     by_word,
     losses,
@@ -74,6 +75,8 @@ def test_what_is_rewarded_is_learnt(policy, programs, tmp_path, loss):
 
 def test_a_step_s_record_accounts_for_every_answer(whole):
     (part,) = records(whole, "part")
+    for name in ("records.jsonl", "examples.jsonl", "audits.jsonl"):
+        assert faults_in(whole / name) == set()
     assert part["command"] == "train rl"
     assert set(part["data"]["programs"]) == {"L1", "L2"}
     steps = records(whole, "rl_step")

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from record_kinds import faults_in
 from sft_runs import (
     losses,
     make_recipe,
@@ -77,6 +78,7 @@ def test_a_model_by_path_learns_and_loads_in_plain_transformers(pairs, tmp_path)
 
 def test_records_tell_of_levels_and_best_weights(whole):
     (part,) = records(whole, "part")
+    assert faults_in(whole / "records.jsonl") == set()
     assert part["data"]["pairs"] == 150
     validations = records(whole, "validation")
     assert [line["step"] for line in validations] == [6, 12]

@@ -1,8 +1,14 @@
 """A candidate in use: the calls that the judge makes in a row."""
 
+import pytest
+import torch
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.task import FunctionTask
+
+CPU = torch.device("cpu")
 
 COLUMNS = """
 import torch
@@ -116,3 +122,103 @@ def test_positions_of_several_tables_are_not_mixed(tmp_path):
         verdict = judge.verify(load_task(path), Candidate(source=KERNEL))
     assert verdict.accepted, verdict.message
     assert any(case.startswith("in a row/") for case in verdict.cases)
+
+
+STATISTICS = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(48, affine=False)
+
+    def forward(self, x):
+        return self.norm(torch.relu(x) * 0.5 + 1.0)
+
+
+def get_inputs():
+    return [torch.randn(6, 48)]
+
+
+def get_init_inputs():
+    return []
+"""
+NORMALIZES = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def norm_kernel(x, mean, var, y, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.constexpr):
+    rows = tl.arange(0, ROWS)[:, None]
+    cols = tl.program_id(0) * COLS + tl.arange(0, COLS)[None, :]
+    mask = (rows < n_rows) & (cols < n_cols)
+    value = tl.load(x + rows * n_cols + cols, mask=mask, other=0.0)
+    value = tl.where(mask, tl.maximum(value, 0.0) * 0.5 + 1.0, 0.0)
+    average = tl.sum(value, axis=0, keep_dims=True) / n_rows
+    apart = tl.where(mask, value - average, 0.0)
+    squares = tl.sum(apart * apart, axis=0, keep_dims=True)
+    tl.store(y + rows * n_cols + cols, apart / tl.sqrt(squares / n_rows + 1e-5), mask=mask)
+    held = cols < n_cols
+    old = tl.load(mean + cols, mask=held)
+    tl.store(mean + cols, old + 0.1 * (average - old), mask=held)
+    old = tl.load(var + cols, mask=held)
+    tl.store(var + cols, old + 0.1 * (squares / (n_rows - 1) - old), mask=held)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(48, affine=False)
+
+    def forward(self, x):
+        x, y = x.contiguous(), torch.empty_like(x)
+        n_rows, n_cols = x.shape
+        norm = self.norm
+        norm_kernel[(triton.cdiv(n_cols, 16),)](
+            x, norm.running_mean, norm.running_var, y, n_rows, n_cols,
+            ROWS=triton.next_power_of_2(n_rows), COLS=16,
+        )
+        norm.num_batches_tracked += 1
+        return y
+"""
+
+
+@pytest.fixture
+def statistics(tmp_path):
+    path = tmp_path / "statistics.py"
+    path.write_text(STATISTICS)
+    return load_task(path)
+
+
+@pytest.mark.parametrize("seed", [26])
+def test_rounding_of_a_channel_that_hardly_varies_is_accepted_after_calls_that_change_state(
+    statistics, seed
+):
+    """The second look starts from the state before the call. Without the second look, the judge
+    with this seed rejects the kernel."""
+    with Judge("cpu", times=False, seed=seed) as judge:
+        verdict = judge.verify(statistics, Candidate(source=NORMALIZES))
+    assert verdict.accepted, verdict.message
+
+
+def test_a_task_starts_from_the_state_that_calls_left(statistics):
+    live, inputs = statistics.live(CPU), statistics.example(CPU)
+    assert live.answer(inputs, 0).has_state
+    now = statistics.starting_from(live.module_now(), CPU)
+    mean = now.state(CPU)["norm.running_mean"]
+    assert not torch.equal(mean, statistics.state(CPU)["norm.running_mean"])
+    live.answer(inputs, 0)
+    assert torch.equal(mean, now.state(CPU)["norm.running_mean"]), "a copy of its own"
+    assert torch.equal(
+        now.native_answer(inputs, 0, CPU)[0], live.answer(inputs, 0).outputs.native[0]
+    )
+
+
+def test_a_function_has_no_module():
+    task = FunctionTask(name="double", get_inputs=lambda: [torch.ones(3)], function=lambda x: 2 * x)
+    assert task.live(CPU).module_now() is None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from record_kinds import faults_in
 
 from corpus import ROOT
 from kernelwright.core import record
@@ -83,6 +84,7 @@ def test_every_job_has_one_record_and_the_first_is_the_recipe(tmp_path):
     assert summary["codes"] == {"ok": 1, "wrong_values": 1}
     assert (summary["usage"], summary["infra"]) == (1, 0)
     first = next(record.read(tmp_path / "records.jsonl"))
+    assert faults_in(tmp_path / "records.jsonl") == set()
     assert first["record"] == "run"
     assert first["recipe"] == json.loads(json.dumps(RECIPE.to_json()))
     assert "versions" in first["environment"]

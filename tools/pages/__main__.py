@@ -17,7 +17,8 @@ from tools.pages import (
     teacher_split,
 )
 
-DOCS, RESULTS = Path("docs"), Path("results")
+ROOT = Path(__file__).parents[2]
+DOCS, RESULTS = ROOT / "docs", ROOT / "results"
 PAGES: dict[str, Callable[[Path], object]] = {
     "records": lambda page: page.write_text(records.page()),
     "static-rules": lambda page: page.write_text(static_rules.page()),
@@ -26,7 +27,7 @@ PAGES: dict[str, Callable[[Path], object]] = {
         RESULTS / "lint-kernelbench.jsonl", page
     ),
     "verifier-matrix": lambda page: matrix.write_matrix(RESULTS, page),
-    "readme": lambda _: readme.write_summary(RESULTS, Path("README.md")),
+    "readme": lambda _: readme.write_summary(RESULTS, ROOT / "README.md"),
     "teacher-coverage": lambda page: page.write_text(teacher_coverage.page()),
     "teacher-split": lambda page: page.write_text(teacher_split.page()),
 }
@@ -44,7 +45,7 @@ def main() -> None:
         try:
             PAGES[name](DOCS / f"{name}.md")
         except (OSError, UsageError) as error:
-            parser.exit(2, f"{name}: {error}\nrun this in the repository's root\n")
+            parser.exit(2, f"{name}: {error}\n")
         sys.stdout.write(f"written  {name}\n")
 
 

@@ -113,7 +113,7 @@ def read_groups(results: Path) -> dict[Key, RowCases]:
         for item in record.read(path):
             if item.get("record") == "run":
                 run = item
-            case = next(record.of_kind([item], CaseLine), None)
+            case = record.as_kind(item, CaseLine)
             if case is None:
                 continue
             if run is None:
@@ -339,10 +339,10 @@ def _ratio(figure: Record, num: int) -> str:
     return f"{figure['value']:.2f}x ({low:.2f} to {high:.2f}){tasks}"
 
 
-def _slower(found: dict[str, Record]) -> str:
+def _slower(figures: dict[str, Record]) -> str:
     """How many tasks are slower than torch.compile as delivered, and the slowest of all."""
-    if "worst_over_compile" not in found:
+    if "worst_over_compile" not in figures:
         return "not measured"
-    worst = found["worst_over_compile"]
-    counted = _out_of(found["slower_than_compile"])
+    worst = figures["worst_over_compile"]
+    counted = _out_of(figures["slower_than_compile"])
     return f"{counted}, at worst {worst['value']:.2f}x (task {worst['task']})"

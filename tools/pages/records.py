@@ -1,9 +1,10 @@
 """docs/records.md: the fields of every kind of record, from the classes of `core.kinds`."""
 
 import ast
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import import_module
 
 MODULES = ("searching", "judging", "suites", "training", "data", "fields")
 HEAD = """\
@@ -36,16 +37,15 @@ def page() -> str:
 
 
 def _section(module: str) -> Iterator[str]:
-    spec = find_spec(f"kernelwright.core.kinds.{module}")
-    assert spec is not None
-    assert spec.origin is not None
-    with open(spec.origin, encoding="utf-8") as file:
-        body = ast.parse(file.read()).body
-    title = str(ast.literal_eval(body[0].value)) if isinstance(body[0], ast.Expr) else module
-    yield f"## {title.rstrip('.')}\n"
+    tree = ast.parse(inspect.getsource(import_module(f"kernelwright.core.kinds.{module}")))
+    body = tree.body
+    yield f"## {(ast.get_docstring(tree) or module).rstrip('.')}\n"
     for number, node in enumerate(body):
         if isinstance(node, ast.ClassDef):
-            yield from _kind(node.name, ast.get_docstring(node) or "", list(_fields(node.body)))
+            bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+            text = ast.get_docstring(node) or ""
+            text += "".join(f" Also the fields of {x}." for x in bases if x != "TypedDict")
+            yield from _kind(node.name, text, list(_fields(node.body)))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             name, keys = node.value.args[:2]
             assert isinstance(keys, ast.Dict)

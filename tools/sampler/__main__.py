@@ -1,10 +1,12 @@
 """Measure the program sampler: `python -m tools.sampler --help`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kernelwright.cli import failures
 from kernelwright.cli.checks import check_file, check_output_file
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import OUT_NAMES, JsonOption, SeedOption, WorkersOption, cores
@@ -125,5 +127,16 @@ def _drawn(level: int, drawn: Record) -> str:
     return f"{text}\n{drawn.get('executed', '')}".rstrip()
 
 
+def main(words: list[str]) -> int:
+    """Run the command; errors become a message and an exit code, as in `kernelwright`."""
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    try:
+        app(words, prog_name="python -m tools.sampler", standalone_mode=False)
+    except Exception as error:
+        return failures.show(error, as_json="--json" in words)
+    return 0
+
+
 if __name__ == "__main__":
-    typer.run(command)
+    sys.exit(main(sys.argv[1:]))

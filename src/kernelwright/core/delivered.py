@@ -101,9 +101,9 @@ def over(case: CaseLine, baseline: str) -> Ratio | None:
     A form that is itself the baseline has the ratio 1, exactly, unless both were timed.
 
     Args:
-        baseline: `BETTER`, or the name of a time in the record. `BETTER` asks for both times, and
-            for the time of PyTorch alone where torch.compile has none. Each end of its interval is
-            the smaller of both intervals' ends.
+        baseline: `BETTER`, or the name of a time in the record. `BETTER` gives the smaller
+            ratio of PyTorch and torch.compile, or of PyTorch where torch.compile has no time.
+            Each end of the interval is the smaller end of the two intervals.
     """
     form = form_of(case)
     if form in OURS or (form == COMPILED and case.get(TIMED)):
@@ -120,7 +120,7 @@ def unchanged(case: CaseLine, baseline: str) -> Ratio | None:
 
 
 def _of_baseline(case: CaseLine, own: str, baseline: str) -> Ratio | None:
-    """How much faster than a baseline another one is, which is what the user gets."""
+    """The time of `baseline` over the time of `own`, the baseline that the user gets."""
     if baseline == BETTER:
         return _smallest([_of_baseline(case, own, name) for name in _both(case)])
     if baseline == own and (case.get(EAGER) or case.get(COMPILE)):

@@ -62,8 +62,13 @@ def of_kind(records: Iterable[Record], kind: type[Kind]) -> Iterator[Kind]:
     Args:
         kind: a class of `core.kinds`, whose field `record` names the kind.
     """
-    word = word_of(kind)
-    return (cast(Kind, record) for record in records if record.get("record") == word)
+    read = (as_kind(record, kind) for record in records)
+    return (record for record in read if record is not None)
+
+
+def as_kind(record: Record, kind: type[Kind]) -> Kind | None:
+    """The record as one of a kind; None where the record is of another kind."""
+    return cast(Kind, record) if record.get("record") == word_of(kind) else None
 
 
 def word_of(kind: type[object]) -> str:

@@ -182,7 +182,7 @@ class Judge:
 
         Raises:
             UsageError: the task's reference fails.
-            InfraError: a guest was lost twice for no fault of the candidate's.
+            InfraError: a guest was lost twice, and a control of ours fails in a new guest too.
             OutOfTime: the deadline passed before the verdict was known.
         """
         self._check_guards()

@@ -85,7 +85,7 @@ def command(
 def _with_ratios(line: Record) -> Record:
     """A record of a case that begins with "over": [ratio, low, high] by baseline, as delivered;
     [ratio] alone where it has no interval."""
-    case = next(record.of_kind([line], CaseLine), None)
+    case = record.as_kind(line, CaseLine)
     if case is None:
         return line
     ratios = {name: over(case, name) for name in RIVALS}

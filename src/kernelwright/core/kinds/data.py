@@ -35,11 +35,9 @@ class SynthLine(TypedDict, total=False):
     times: Any
 
 
-class DrawnProgramLine(TypedDict, total=False):
-    """A drawn program."""
+class ProgramFields(TypedDict, total=False):
+    """A program and its figures."""
 
-    record: Literal["program"]
-    drawn: DrawFields
     text: str
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]]
@@ -49,9 +47,17 @@ class DrawnProgramLine(TypedDict, total=False):
     """Equal for programs that differ in names and in the order of independent calls alone."""
     flops: int
     bytes_fused: int
+    """Bytes of memory traffic where one kernel computes all calls."""
     bytes_unfused: int
     intensity: float
     """FLOPs by bytes, fused."""
+
+
+class DrawnProgramLine(ProgramFields, total=False):
+    """A drawn program."""
+
+    record: Literal["program"]
+    drawn: DrawFields
 
 
 class GivenUpLine(TypedDict):
@@ -66,21 +72,58 @@ class CollectRunLine(TypedDict, total=False):
 
     record: Literal["run"]
     command: str
-    package: str
+    target: str
+    package: str | None
+    """Null where the target is a file; so are `version` and `licence`."""
     version: str | None
-    licence: str
+    licence: str | None
     options: Settings
     versions: dict[str, str | None]
 
 
-class CollectLine(TypedDict, total=False):
-    """The yield of one target of `data collect`."""
+class CollectedFileLine(TypedDict, total=False):
+    """A file that was read for modules."""
 
-    record: Literal["collect"]
+    record: Literal["source"]
+    file: str
+    classes: list[list[Any]]
+    """[name, line] of each module class; the name is null where the file is a task."""
+    outcome: str
+    detail: str
+
+
+class CollectedModuleLine(TypedDict, total=False):
+    """A module, and how its collection ended."""
+
+    record: Literal["module"]
+    name: str
+    outcome: str
+    """"collected", or why the module gave no program."""
+    detail: str
+    arguments: str
+    """The arguments that the constructor was called with, as text."""
+    inputs: str
+    calls: int
+    parts: dict[str, int]
+    new: int
+    """Programs of the module that the file did not have."""
+
+
+class CollectedProgramLine(ProgramFields, total=False):
+    """A program of a module."""
+
+    record: Literal["program"]
+    provenance: dict[str, Any]
+    """File, class and line of the module, and the numbers of the calls in the module."""
+
+
+class YieldFields(TypedDict, total=False):
+    """The yield of a collection."""
+
     target: str
-    package: str
+    package: str | None
     version: str | None
-    licence: str
+    licence: str | None
     files: int
     found: int
     """Modules of the target."""
@@ -90,10 +133,43 @@ class CollectLine(TypedDict, total=False):
     by_level: dict[str, int]
     refused: dict[str, int]
     """Reason -> modules that gave no program."""
+
+
+class CollectSummaryLine(YieldFields, total=False):
+    """The end of a collection."""
+
+    record: Literal["summary"]
+
+
+class CollectLine(YieldFields, total=False):
+    """The yield of a target, as `data collect --summary` adds it to a file."""
+
+    record: Literal["collect"]
     options: Settings
     workers: int
     seconds: float
     environment: EnvironmentFields
+
+
+class FingerprintsLine(TypedDict):
+    """The whole file of `data fingerprints`: programs that draws have to avoid."""
+
+    record: Literal["fingerprints"]
+    sources: list[dict[str, Any]]
+    fingerprints: list[str]
+    """Programs of two calls and more."""
+    one_call: list[str]
+
+
+class PairsLine(TypedDict):
+    """The whole file `build.json` of `data build`."""
+
+    record: Literal["pairs"]
+    recipe: Settings
+    files: dict[str, str]
+    """File that the recipe names -> digest."""
+    code: str
+    versions: dict[str, str | None]
 
 
 class TallyLine(TypedDict, total=False):

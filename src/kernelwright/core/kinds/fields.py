@@ -75,9 +75,9 @@ class PlanFields(TypedDict, total=False):
     fuses: list[str]
     loop: str
     tiles: dict[str, int]
-    precision: str | None
+    precision: str
     why: str
-    part: str
+    part: list[str]
     reads: list[str]
     makes: list[str]
 

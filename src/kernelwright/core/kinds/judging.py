@@ -14,46 +14,41 @@ class JudgingRunLine(TypedDict):
     environment: EnvironmentFields
 
 
-class VerdictLine(TypedDict, total=False):
-    """A candidate and its verdict."""
+class JobFields(TypedDict, total=False):
+    """A job of `verify-many`, and who did the job when."""
 
-    record: Literal["verdict"]
     id: str
     content: str
     """Digest of reference and candidate."""
     begin_s: float
     end_s: float
-    verdict: VerdictFields
     worker: str
-    guest: str
     same_as: str
-    """Id of an equal job whose verdict this is."""
+    """Id of an equal job whose outcome this is."""
 
 
-class UsageLine(TypedDict, total=False):
+class VerdictLine(JobFields, total=False):
+    """A candidate and its verdict."""
+
+    record: Literal["verdict"]
+    verdict: VerdictFields
+    guest: str
+    audited: bool
+    """The verdict is of a second, `fresh` judgement."""
+
+
+class UsageLine(JobFields, total=False):
     """A reference that the judge cannot use: a fault of the caller."""
 
     record: Literal["usage"]
-    id: str
-    content: str
     usage: str
-    begin_s: float
-    end_s: float
-    worker: str
-    same_as: str
 
 
-class InfraLine(TypedDict, total=False):
+class InfraLine(JobFields, total=False):
     """A failure of ours: the same command judges the candidate again."""
 
     record: Literal["infra"]
-    id: str
-    content: str
     infra: str
-    begin_s: float
-    end_s: float
-    worker: str
-    same_as: str
 
 
 class ClockFields(TypedDict):

@@ -121,12 +121,14 @@ class TorchCompileFields(TypedDict, total=False):
     right: bool
     """The judge accepts the values."""
     moves_layouts: bool
-    failed: str
+    failed: dict[str, str]
+    """Contender -> the reason why the contender has no time."""
 
 
-class TriedFields(TypedDict):
+class TriedFields(TypedDict, total=False):
     """The candidates of a search."""
 
+    tried: int
     right: int
     wrong: int
     cut_off: int
@@ -159,7 +161,7 @@ class BudgetFields(TypedDict):
     """Seconds of a search."""
 
     budget_s: float
-    spent_s: dict[str, float]
+    spent_s: float
 
 
 class FailedSourceFields(TypedDict):
@@ -204,6 +206,8 @@ class ResultLine(TypedDict, total=False):
     num_candidates: int
     num_from_library: int
     seconds: float
+    searched_s: float
+    """Unix time of the search, where the library knew the whole module."""
     forms: list[FormFields]
     failed_sources: list[FailedSourceFields]
     budget: BudgetFields

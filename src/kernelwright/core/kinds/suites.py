@@ -36,7 +36,7 @@ class ContestFields(TypedDict, total=False):
     right: bool
     moves_layouts: bool
     message: str
-    failed: bool
+    failed: dict[str, str]
     median_ms: dict[str, float]
 
 
@@ -162,17 +162,37 @@ class CorpusCaseLine(TypedDict, total=False):
     commit: str
 
 
-class CorpusCheckerLine(TypedDict):
+class CorpusCheckerLine(TypedDict, total=False):
     """The verdict of KernelBench's static checker on one file of the corpus."""
 
     record: Literal["corpus_kernelbench"]
     kind: str
     name: str
+    exploit: str
+    about: str
     commit: str
     """Commit of KernelBench."""
     strict: bool
     """The checker refuses the file."""
     warned: bool
+    """The checker refuses the file, or warns of it."""
+    says: list[str]
+    """The first error of the checker, if any."""
+
+
+class CrossCheckLine(TypedDict):
+    """The verdict of KernelBench's evaluator on a kernel that the judge accepted."""
+
+    record: Literal["cross_check"]
+    level: str
+    id: int
+    sample: int
+    name: str
+    agrees: bool
+    compiled: bool
+    correct: bool
+    issue: str
+    """Messages of the evaluator; empty where it accepts the kernel."""
 
 
 class ThroughputLine(TypedDict, total=False):
@@ -186,15 +206,17 @@ class ThroughputLine(TypedDict, total=False):
     operators: int
     verdicts: int
     seconds: float
-    per_second: float
+    per_second: float | None
+    """Null where nothing was judged."""
     steady_seconds: float
     """Without the start of the judges and the last candidates."""
-    steady_per_second: float
+    steady_per_second: float | None
+    """Null where the run was too short."""
     surprises: dict[str, list[str]]
     """Kind of candidate and reason code -> ids of candidates whose verdict is a surprise."""
     profile_ms: dict[str, float]
     cpu_share: float
-    steady_cpu_share: float
+    steady_cpu_share: float | None
     gpu_share: float | None
     clock_share: float | None
     summary: dict[str, Any]

@@ -149,7 +149,7 @@ class RlValidationLine(TypedDict):
 
 PromotionLine = TypedDict(
     "PromotionLine",
-    {"record": Literal["promotion"], "step": int, "from": int, "to": int, "pass@1": Any},
+    {"record": Literal["promotion"], "step": int, "from": int, "to": int, "pass@1": float | None},
 )
 """The curriculum goes on to its next stage."""
 
@@ -185,9 +185,10 @@ class TrainingSummaryLine(TypedDict, total=False):
     tokens: int
     seconds: float
     gpu_hours: float | None
-    best_loss: float
-    best_score: float
-    best_step: int
+    best_loss: float | None
+    """Null where no validation was run; so is `best_score`."""
+    best_score: float | None
+    best_step: int | None
     stopped_by: int | None
     """Number of the signal that ended the part; null without a signal."""
     gpu_peak_bytes: int | None

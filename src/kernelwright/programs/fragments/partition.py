@@ -79,8 +79,8 @@ def covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
 
 
 def undoes_layout(program: Program, part: frozenset[int], graph: CallGraph) -> bool:
-    """A value that is laid out anew is read in the part by a sum of products, for which that was
-    done, or by a view: a kernel would read around it, and nothing would lie as it was to."""
+    """Whether a product or a view in the part reads the result of a `to_layout` call in the part.
+    A fused kernel would read the old layout, and would never store the new layout."""
     laid_out = (i for i in part if program.calls[i].op == "to_layout")
     users = (program.calls[user] for i in laid_out for user in graph.after[i] & part)
     return any(user.op in RELABELLING or user.is_product for user in users)
@@ -162,8 +162,8 @@ class _Growth:
 def _remainders(
     program: Program, found: Collection[frozenset[int]], *, every: bool
 ) -> set[frozenset[int]]:
-    """The calls that a later part has left where an earlier one has taken their common calls:
-    views, which both grow over, or any where nothing may stay in PyTorch."""
+    """For each two overlapping parts: the calls of the later part that the earlier part lacks.
+    The shared calls must all be views, unless `every` is set."""
     holders: dict[int, list[frozenset[int]]] = {}
     for part in sorted(found, key=min):
         for call in part:
@@ -201,8 +201,8 @@ def _closure(graph: CallGraph, part: frozenset[int]) -> frozenset[int]:
 
 
 def _is_worthwhile(program: Program, part: frozenset[int], *, every: bool) -> bool:
-    """Fusing saves traffic, or the lone call is one that a kernel of its own may do better, or it
-    is all that the program computes."""
+    """Whether the part has several calls besides views, or a lone call that is not pointwise. A
+    lone pointwise call counts if `every` is set, or if the program has no other computation."""
     computing = [i for i in part if program.calls[i].op not in RELABELLING]
     if len(computing) != 1:
         return bool(computing)

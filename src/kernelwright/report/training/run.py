@@ -107,7 +107,7 @@ def read_training(folder: Path) -> Training:
     parts: list[PartLine] = []
     kept: list[Record] = []
     for line in record.read(path, whole=True):
-        part = next(record.of_kind([line], PartLine), None)
+        part = record.as_kind(line, PartLine)
         if part is None:
             kept.append(line)
         else:

@@ -40,10 +40,10 @@ class Relaxation:
     """Combinations of cells that may hold solutions."""
 
     def __init__(self, asked: System, weights: Weights, max_entries: int) -> None:
-        """With cells as fine as tables of `max_entries` allow.
+        """Cut into the finest cells with tables of at most `max_entries`; else the coarsest.
 
         Raises:
-            Contradiction: no combination may.
+            Contradiction: no combination of cells can hold a solution.
         """
         asked_for = list(conditions(asked))
         steps = plan(len(asked.roots), [scope for scope, _ in asked_for])
@@ -116,7 +116,7 @@ def grid(asked: System, scope: Scope, cuts: list[Cut]) -> Grid:
 
 
 def conditions(asked: System) -> Iterator[tuple[Scope, Callable[[Grid], NDArray[np.bool_]]]]:
-    """The conditions, as the roots that they concern and where on a grid of cells they may lie."""
+    """For each condition: its roots, and a function that marks the cells where it can hold."""
     index = {root: i for i, root in enumerate(asked.roots)}
     columns: tuple[Expr, ...] = (*asked.roots, *asked.derived)
 

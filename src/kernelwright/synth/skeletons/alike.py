@@ -1,7 +1,7 @@
-"""Choices of a call that come to the same shapes of all that a skeleton sees of it.
+"""Groups the choices of a call by the shapes that they ask of inputs and give to results.
 
-What a choice does to the rest of a program is in those shapes; so a plan counts a call's choices by
-them, whatever their forms.
+The rest of the program depends on a choice only through these shapes. So a plan counts all
+choices of a group together, whatever their forms.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +29,8 @@ Way = tuple[FittingForm, Callable[[Random], Arrangement]]
 
 class Alike(NamedTuple):
     asks: tuple[tuple[int, Size], ...]
-    """(place, size): what must be equal to the size at this place among those of all shapes that
-    the call reads. Sizes have names of the call's own."""
+    """(place, size): two sizes that must be equal. `place` counts the sizes of all shapes that
+    the call reads; `size` has variables that only this call uses."""
     made: tuple[Shape, ...]
     """The shapes of the inputs that the call is the first to read, and of the results asked for."""
     ways: Weighted[Way]
@@ -46,14 +46,14 @@ class Sight(NamedTuple):
     """For each size that is read: whether a later choice depends on the size, or the size is known.
     A size that must be a constant, or equal to a size that matters, matters too."""
     results: tuple[int, ...]
-    """Those asked for."""
+    """The positions of the results that later calls read."""
     is_coarse: bool
     """Sizes that are not 1 count as alike."""
 
 
 class Choices:
-    """The choices of all calls, grouped. The forms of a call weigh the same, and all its choices
-    have the same weight together whatever is read."""
+    """Groups the choices of calls. All forms of a call have the same total weight, including
+    refused choices. The shapes that the call reads do not change this weight."""
 
     def __init__(self) -> None:
         self.broadcast = lru_cache(_KEPT)(Broadcast)
@@ -110,8 +110,8 @@ class Choices:
 def _results(
     form: Form, same: Sequence[Arrangement], shapes: Sequence[Shape], read: Sequence[Holds | None]
 ) -> tuple[Shape, ...] | None:
-    """The results of arrangements of the same shapes where sizes are 1 that are read; None if the
-    operator refuses them all."""
+    """The result shapes of arrangements with equal shapes, where some sizes read are 1.
+    None if the operator refuses all these arrangements."""
     ones = {
         size
         for shape, have in zip(shapes, read, strict=True)

@@ -1,13 +1,12 @@
-"""Drafts of a skeleton counted ahead: what of the choices of a call is lost to later calls.
+"""Counts the drafts of a skeleton ahead, so that draws avoid choices that later calls contradict.
 
-Drafts drawn call by call are given up where they contradict themselves, and of some skeletons
-nearly all do. What later calls meet of earlier ones are the shapes of the values that they read.
-So a plan goes through the shapes that values can have after each call, up to names of sizes. The
-plan adds up the weight of all choices that go on from there without a contradiction; and choices
-are drawn in proportion. Less is known of the shapes than a draft knows: a size that depends on one
-that nothing else depends on could be anything, and is named anew. So there may be more in a plan
-than goes together, and never less: a draw from it that is given up where it contradicts itself is a
-draw from all drafts that do not.
+A draft drawn call by call is dropped at a contradiction. Some skeletons lose nearly all drafts.
+Later calls depend on earlier calls only through the shapes of the values read. So a plan lists
+the shapes that values can have after each call, up to the names of sizes. For each choice, the
+plan sums the weights of all continuations without a contradiction, and draws in proportion.
+A plan is less exact than a draft: a size with a variable that no other size has becomes a new
+variable. So a plan may hold contradictory drafts, but holds every consistent draft. Draws that
+drop the contradictory drafts are therefore draws from all consistent drafts.
 """
 
 from collections import Counter
@@ -53,13 +52,13 @@ class SkeletonPlan:
         """A plan.
 
         Args:
-            fits: of each call.
-            low: open sizes are this at least.
-            most: branches there may be.
-            is_coarse: of sizes that are not 1 nothing is followed but that.
+            fits: the forms that fit each call.
+            low: the least value of a size that is not yet known.
+            most: the largest number of branches that the plan may have.
+            is_coarse: record only whether a size is 1, and nothing else about the size.
 
         Raises:
-            TooMany: there would be more.
+            TooMany: the plan would have more than `most` branches.
         """
         self._calls = calls
         self._fits = fits

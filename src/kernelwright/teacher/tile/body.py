@@ -53,12 +53,12 @@ class TileBody:
         """A body with nothing on its path.
 
         Args:
-            inside: a mask that the kernel's variable of that name already holds.
+            inside: text of the mask that the kernel's variable `inside` already holds.
             loop: the axes that move in a loop around the body.
-            tag: ends the names of its variables.
-            walk: where each axis starts, and how far it has moved in the loop. What is loaded in
-                the loop has a pointer made before it, and only the offset of the moves in it: most
-                of an address is then computed once, and over fewer dimensions than the tile has.
+            tag: suffix of the names of the body's variables.
+            walk: views of where each axis starts, and of how far each axis has moved in the loop.
+                Start pointers are computed before the loop; the loop adds only the moved offset.
+                So most of an address is computed once, on fewer dimensions than the tile has.
             widens: whether 16-bit floats are loaded as fp32.
         """
         self.program, self.view = program, view
@@ -242,7 +242,7 @@ class TileBody:
         return f"{wanted}{self._tag}{role}" + (f"_{taken}" if taken else "")
 
     def _is_fixed(self, index: Index) -> bool:
-        """Whether a value at `index` stays in the loop."""
+        """Whether a value at `index` is the same in every step of the loop."""
         return bool(self._loop) and self._loop.isdisjoint(axes_of(index))
 
 

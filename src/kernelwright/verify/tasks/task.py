@@ -393,6 +393,12 @@ class ModuleTask(Task):
         step of training makes it."""
         return self._changed(lambda module: move_weights(module, seed))
 
+    def starting_from(self, module: torch.nn.Module, device: torch.device) -> "ModuleTask":
+        """The same task that starts from this module's weights, buffers and attributes."""
+        other = replace(self)
+        other._modules[device] = module
+        return other
+
     def with_part_of_weights_moved(self, seed: int, number: int) -> "ModuleTask":
         """The same task with some values of the parameter of this number changed."""
         return self._changed(lambda module: move_part_of_weights(module, seed, number))

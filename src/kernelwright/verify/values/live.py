@@ -118,6 +118,15 @@ class Live:
                 for name, value in state.items():
                     entries[name].copy_(value)
 
+    def module_now(self) -> torch.nn.Module | None:
+        """A copy of the native module with the state that the last call left. None for functions,
+        and for modules of more than `COPIED_BYTES`."""
+        module = self._native
+        if not isinstance(module, torch.nn.Module):
+            return None
+        num_bytes = sum(tensor.nbytes for tensor in _state(module).values())
+        return deepcopy(module) if num_bytes <= COPIED_BYTES else None
+
     def duplicate(self) -> Self:
         """A deep copy, with a state of its own."""
         rounded = None if self._rounded is None else deepcopy(self._rounded)

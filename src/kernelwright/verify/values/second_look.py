@@ -1,15 +1,15 @@
 """A second look at outputs that are wrong by little, or in few elements: is it rounding?
 
-**Magnified.** The bound is the reference's own error, and that is one draw: where few elements
-carry the answer (a scalar, an exponential of outliers), the error can be near zero by luck. PyTorch
-may also compute a part in float64 (batch statistics on a CPU). So inputs and what each operator
-makes are moved by an ulp, several times where few elements count, and what that makes of the fp64
-answer is allowed too.
+**Magnified.** The bound is the reference's own error, a single random sample. Where few elements
+carry the answer (a scalar, an exponential of outliers), that error can be near zero by luck.
+PyTorch may also compute a part in float64 (batch statistics on a CPU). So the fp64 answer is also
+computed with inputs and operator results moved by an ulp, several times where few elements carry
+the answer. The changes of the answer raise the bound.
 
-**Decided.** A comparison, a floor or an argmax makes of one ulp another element altogether. So what
-each operator makes is rounded otherwise, many times; an element that is off, and is what one of
-these roundings makes, is not held against a candidate. Inputs are not moved here: what is decided
-by them alone is decided for everybody, `<` and `<=` among it; nor are equal values moved apart.
+**Decided.** A change of one ulp can flip a comparison, a floor or an argmax. So the reference is
+run many times with other roundings of operator results. A wrong element is excused where these
+runs explain its value (`decided.py`). Inputs stay unchanged and equal values stay equal, so that
+a candidate must still decide comparisons of inputs right (`<` is not `<=`).
 """
 
 from dataclasses import replace
@@ -35,14 +35,14 @@ from kernelwright.verify.values.decided import Exact, Look, Stepped
 CLOSE = 16.0
 """Errors up to this many times the bound get a second look."""
 NUDGES = 8
-"""For an answer that one element carries; fewer for more."""
+"""Nudged fp64 answers where one element carries the answer; more elements need fewer."""
 FEW_NUDGES, SMALL = 4, 1 << 20
-"""At least so many where answers have no more elements than this: they cost nothing, and many
-elements may owe their errors to few (a channel of a batch that hardly varies)."""
+"""Least number of nudged answers for outputs of at most `SMALL` elements, where nudges are cheap.
+One inner value may cause the errors of many elements (a channel that hardly varies)."""
 MOST_ROUNDINGS, ENOUGH_ROUNDINGS = 32, 8
-"""Each changes about half of the elements that rounding decides: it takes some to know how many
-these are. If they do not explain half of those that are off (of one by chance: once in 256), the
-rest is not tried."""
+"""Most roundings tried, and roundings before the first decision. A rounding explains an element
+that rounding decides with probability 1/2; 8 roundings all miss the element once in 256. If more
+than half of the off elements then stay unexplained, no further rounding is tried."""
 MOST_ELEMENTS = 1 << 24
 """The most elements of all outputs that are looked at one by one: 128 MiB in float64, a few
 times."""
@@ -102,7 +102,7 @@ def is_close(errors: ErrorFigures | None) -> bool:
 
 
 def _is_off(errors: ErrorFigures | None) -> bool:
-    """By more than is allowed: whole numbers may be what is wrong."""
+    """Whether floating-point errors exceed the bound. If not, integer elements may be wrong."""
     return errors is not None and share_of_allowed(errors) > 1
 
 
@@ -131,8 +131,8 @@ def _are_alike(moved: Tensors, oracle: Tensors) -> bool:
 def _settled(
     task: Task, inputs: list[Any], seed: int, outputs: Tensors, expected: Expected, rules: Rules
 ) -> Tensors:
-    """Outputs with the reference's own elements where they are off, if roundings explain all of
-    these; else the outputs."""
+    """If roundings explain every off element: the outputs with the reference's value in each off
+    element. Otherwise the same outputs."""
     if sum(output.numel() for output in outputs) > MOST_ELEMENTS:
         return outputs
     tried = [_look(i, output, expected, rules) for i, output in enumerate(outputs)]
