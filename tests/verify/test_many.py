@@ -15,10 +15,11 @@ from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.sandbox.workers.executor import Done
 from kernelwright.sandbox.workers.local import LocalExecutor
 from kernelwright.verify.many import worker as many_worker
+from kernelwright.verify.many.engine import TOGETHER, with_times
 from kernelwright.verify.many.jobs import Job, read_jobs
 from kernelwright.verify.many.pools import local_pools
 from kernelwright.verify.many.recipe import JudgeRecipe
-from kernelwright.verify.many.run import TOGETHER, judge_many, with_times
+from kernelwright.verify.many.run import judge_many
 from kernelwright.verify.many.worker import ClockWorker, JudgeWorker
 from kernelwright.verify.recycled import Recycled
 

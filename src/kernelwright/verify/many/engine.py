@@ -1,0 +1,325 @@
+"""The engine of many judgements: judges side by side, and clock owners that time what they accept.
+
+A run that knows its jobs beforehand (`verify.many.run`) and judges that stand ready for a training
+run (`verify.many.standing`) hand batches to the engine and get one outcome for each job. A failure
+of ours is tried once more, apart from the candidates that it came with.
+"""
+
+import math
+import queue
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from types import TracebackType
+from typing import Any, Self
+
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.sandbox.workers.executor import Done, Executor
+from kernelwright.sandbox.workers.executor import Job as ExecutorJob
+from kernelwright.verify.many.jobs import Job
+
+TOGETHER = 64
+"""Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges let go of
+the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
+AHEAD = 2
+"""Rows that a clock owner has: the next row is there when the owner is through with one."""
+END_S = 5.0
+"""Seconds for the judgements under way when a run ends; then their workers are ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """The end of a job: a finding, which has a verdict, a usage error or a failure of ours."""
+
+    job: Job
+    finding: Record
+    timed_s: tuple[float, float] | None = None
+    """When the clock owner began and ended with the candidate."""
+
+
+@dataclass(slots=True)
+class _OpenJob:
+    """A job that is being judged."""
+
+    job: Job
+    is_retried: bool = False
+    judged: Record = field(default_factory=dict)
+    """The finding on correctness, while the candidate waits to be timed."""
+
+
+class JudgingEngine:
+    """A context manager. Batches may be handed in at any time, from one thread.
+
+    Args:
+        judges: of `many.worker.judges`, not entered yet.
+        clock: of `many.worker.clocks`, one worker a GPU; None: nothing is timed.
+        settle: gets the outcome of each job, in a thread of the engine.
+        fail: gets the exception that ended the executors, in a thread of the engine. No further
+            outcome comes then.
+    """
+
+    def __init__(
+        self,
+        judges: Executor,
+        clock: Executor | None,
+        settle: Callable[[JobOutcome], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._judges, self._clock = judges, clock
+        self._settle, self._fail = settle, fail
+        self._lock = threading.RLock()
+        self._open: dict[str, _OpenJob] = {}
+        """By content."""
+        self._to_judge: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
+        self._to_time: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
+        self._batches: dict[str, list[str]] = {}
+        """Contents of each batch that the judges have, by the batch's id."""
+        self._num_batches = 0
+        self._accepted: deque[list[str]] = deque()
+        """Contents, by batch, that wait for a clock owner."""
+        self._waiting: deque[list[str]] = deque()
+        """Rows that no clock owner has yet."""
+        self._rows: dict[str, list[str]] = {}
+        """Contents of each row that clock owners have, by the row's id."""
+        self._is_held = False
+        self._stages = _no_stages()
+        self._threads: list[threading.Thread] = []
+        self._stack = ExitStack()
+        self._is_closed = self._has_failed = False
+
+    def __enter__(self) -> Self:
+        try:
+            self._listen(self._judges, self._to_judge, self._answered)
+            if self._clock is not None:
+                self._listen(self._clock, self._to_time, self._timed)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._is_closed = True
+        self._to_judge.put(None)
+        self._to_time.put(None)
+        for thread in self._threads:
+            thread.join(END_S if self._open else None)
+        self._stack.__exit__(_type, _value, _trace)
+
+    def hand_in(self, batches: Iterable[list[Job]]) -> None:
+        """Have batches judged, each of one reference's candidates and in one worker. No job of
+        equal content may be open."""
+        batches = list(batches)
+        # All jobs are open before the first is judged: the last row of candidates to time goes to a
+        # clock owner when no other job is open.
+        with self._lock:
+            for job in chain.from_iterable(batches):
+                self._open[job.content] = _OpenJob(job)
+        for batch in batches:
+            self._send([job.content for job in batch])
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Candidates that no clock owner has yet wait to be timed until the block is left."""
+        with self._lock:
+            self._is_held = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_held = False
+                self._hand_to_clocks()
+
+    def take_stages(self) -> dict[str, Counter[str]]:
+        """Seconds of all judges, and of all clock owners, by stage, since the last call."""
+        with self._lock:
+            taken, self._stages = self._stages, _no_stages()
+        return taken
+
+    def _send(self, contents: list[str]) -> None:
+        with self._lock:
+            jobs = [self._open[content].job for content in contents if content in self._open]
+            if not jobs:
+                return
+            batch_id = f"batch-{self._num_batches}"
+            self._num_batches += 1
+            self._batches[batch_id] = contents
+        candidates = [{"id": job.content, "source": job.sent} for job in jobs]
+        self._to_judge.put((batch_id, {"reference": jobs[0].reference, "candidates": candidates}))
+
+    # -- in threads of the executors
+
+    def _listen(
+        self,
+        executor: Executor,
+        jobs: "queue.SimpleQueue[ExecutorJob | None]",
+        answer: Callable[[Done], None],
+    ) -> None:
+        self._stack.enter_context(executor)
+        thread = threading.Thread(target=self._run, args=(executor, jobs, answer), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _run(
+        self,
+        executor: Executor,
+        jobs: "queue.SimpleQueue[ExecutorJob | None]",
+        answer: Callable[[Done], None],
+    ) -> None:
+        try:
+            for done in executor.run(iter(jobs.get, None)):
+                if self._has_failed:
+                    return
+                answer(done)
+                if self._is_closed:
+                    return
+        except BaseException as error:  # raised where outcomes are waited for
+            with self._lock:
+                is_first, self._has_failed = not self._has_failed, True
+                self._open.clear()
+                self._accepted.clear()
+                self._waiting.clear()
+            if is_first:
+                self._fail(error)
+
+    def _answered(self, done: Done) -> None:
+        """A batch came back from the judges."""
+        contents = self._batches.pop(done.id)
+        accepted: list[str] = []
+        if done.answer is None:
+            for content in contents:
+                self._failed(content, {"infra": done.failure})
+        else:
+            accepted = self._judged(done.answer)
+        with self._lock:
+            if accepted:
+                self._accepted.append(accepted)
+            self._hand_to_clocks()
+
+    def _judged(self, answer: Record) -> list[str]:
+        """Settle findings; return the contents that are accepted and wait to be timed."""
+        with self._lock:
+            self._stages["judges"].update(answer["stages"])
+        accepted = []
+        for finding in answer["found"]:
+            content = finding.pop("id")
+            finding["worker"] = answer["worker"]
+            if "infra" in finding:
+                self._failed(content, finding)
+            elif self._clock is not None and finding.get("verdict", {}).get("accepted"):
+                self._open[content].judged = finding
+                accepted.append(content)
+            else:
+                self._close(content, finding)
+        return accepted
+
+    def _hand_to_clocks(self) -> None:
+        """Hand out the rows that keep clock owners busy, and no more: rows that they have cannot be
+        held back. Call this under the lock."""
+        clock = self._clock
+        while clock is not None and not self._is_held:
+            if len(self._rows) >= AHEAD * clock.num_workers:
+                return
+            if not self._waiting:
+                self._form_rows(clock.num_workers)
+            if not self._waiting:
+                return
+            row = self._waiting.popleft()
+            row_id = f"times of {row[0]}"
+            self._rows[row_id] = row
+            self._to_time.put((row_id, timing_job(self._open[content] for content in row)))
+
+    def _form_rows(self, num_clocks: int) -> None:
+        """Make rows of all accepted batches, about equally long, for each clock owner or several.
+        Batches wait while they are few and other jobs are being judged."""
+        num_accepted = sum(map(len, self._accepted))
+        num_timing = sum(map(len, self._rows.values()))
+        if num_accepted < TOGETHER * num_clocks and num_accepted + num_timing < len(self._open):
+            return
+        num_rows = num_clocks * math.ceil(num_accepted / (TOGETHER * num_clocks))
+        while self._accepted:
+            most = math.ceil(num_accepted / num_rows)
+            row = self._accepted.popleft()
+            while self._accepted and len(row) + len(self._accepted[0]) <= most:
+                row += self._accepted.popleft()
+            self._waiting.append(row)
+
+    def _timed(self, done: Done) -> None:
+        """A row came back from a clock owner."""
+        with self._lock:
+            row = self._rows.pop(done.id)
+            if done.answer is None and len(row) > 1:
+                # One candidate may be to blame: each is timed by itself.
+                self._waiting.extendleft([content] for content in reversed(row))
+                self._hand_to_clocks()
+                return
+        if done.answer is None:
+            timed: list[Record] = [{"id": content, "infra": done.failure} for content in row]
+        else:
+            timed = done.answer["found"]
+            with self._lock:
+                self._stages["clock"].update(done.answer["stages"])
+        for finding in timed:
+            judged = self._open[finding["id"]].judged
+            timed_s = (finding["begin_s"], finding["end_s"]) if "begin_s" in finding else None
+            self._close(finding["id"], with_times(judged, finding), timed_s)
+        with self._lock:
+            self._hand_to_clocks()
+
+    def _failed(self, content: str, finding: Record) -> None:
+        open_job = self._open[content]
+        if open_job.is_retried:
+            self._close(content, finding)
+        else:
+            open_job.is_retried = True
+            self._send([content])
+
+    def _close(
+        self, content: str, finding: Record, timed_s: tuple[float, float] | None = None
+    ) -> None:
+        with self._lock:
+            job = self._open.pop(content).job
+        self._settle(JobOutcome(job, finding, timed_s))
+
+
+def _no_stages() -> dict[str, Counter[str]]:
+    return {"judges": Counter(), "clock": Counter()}
+
+
+def timing_job(row: Iterable[_OpenJob]) -> Record:
+    """The job that times a row of judged candidates. From then on their kernels belong to the clock
+    owner."""
+    batches: dict[str, list[Record]] = defaultdict(list)
+    for open_job in row:
+        job, judged = open_job.job, open_job.judged
+        candidate = {
+            "id": job.content,
+            "source": job.sent,
+            "errors": judged["verdict"]["errors"],
+            "kernels": judged.pop("kernels", None),
+        }
+        batches[job.reference].append(candidate)
+    return {"batches": [{"reference": r, "candidates": batch} for r, batch in batches.items()]}
+
+
+def with_times(judged: Record, timed: Record) -> Record:
+    """The verdict on correctness with its times, or with what is wrong with the timed calls."""
+    if "verdict" not in timed:
+        kind = "infra" if "infra" in timed else "usage"
+        return {kind: timed[kind]}
+    one, other = (Verdict.from_json(dict(line["verdict"])) for line in (judged, timed))
+    taken = ["times", "speedup_interval", "noise"]
+    if not other.accepted:
+        taken += ["accepted", "stage", "code", "message", "line"]
+    facts: dict[str, Any] = {name: getattr(other, name) for name in taken}
+    for name in ("checks", "advice"):
+        facts[name] = tuple(dict.fromkeys((*getattr(one, name), *getattr(other, name))))
+    return {**judged, "verdict": replace(one, **facts).to_json()}
