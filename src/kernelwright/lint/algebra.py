@@ -9,6 +9,8 @@ from math import prod
 from typing import Any
 
 from kernelwright.lint.findings import Finding, found
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.dataflow import (
     Dataflow,
     axes_of,
@@ -21,12 +23,10 @@ from kernelwright.programs.dataflow import (
 from kernelwright.programs.draws.ranges import idle_range, value_range
 from kernelwright.programs.program import Call, Program, Ref
 
-_SIZE_ONE = (
-    "sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp", "norm", "softmax",
-    "log_softmax", "cumsum", "cumprod", "logcumsumexp",
-)  # fmt: skip
-_SCALAR = ("add", "sub", "rsub", "mul", "div")
-_CUTS = ("tril", "triu", "slice", "select")
+_ARITHMETIC = names_with(Trait.ADDS, Trait.SCALES)
+_TRIANGLES = names_with(Trait.CUTS_TRIANGLE)
+_DISCARDING = _TRIANGLES | {"slice", "select"}
+"""Calls with one result that is a part of the input."""
 _HEAVY_FLOPS = 64
 """An element of the result: below it a contraction is no heavier than what stands around it."""
 
@@ -76,7 +76,7 @@ def _back_through_linear(
         if call.op == "to_layout":
             value, reader = call.arg("input"), source
             continue
-        if call.op not in _SCALAR:
+        if call.op not in _ARITHMETIC:
             break
         whole, rest = operands(flow, call)
         if len(whole) != 1 or (call.op == "div" and whole[0] != call.arg("input")):
@@ -95,21 +95,21 @@ def _made_axes(flow: Dataflow, call: Call) -> frozenset[int]:
         return frozenset()
     if call.operator.family == "convolution" or call.op == "linear":
         return frozenset(range(rank))
-    if call.op in ("mm", "matmul", "bmm", "addmm", "baddbmm"):
+    if call.operator.factors and call.operator.factors[1].dim == -2:  # rows times columns
         return frozenset(range(max(rank - 2, 0), rank))
     return frozenset()
 
 
 def discarded_result(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     """A heavy result of which a triangle, a slice or one position is kept and the rest dropped."""
-    source = flow.maker(call.arg("input")) if call.op in _CUTS else None
+    source = flow.maker(call.arg("input")) if call.op in _DISCARDING else None
     if source is None or not flow.is_only_read_by(source, i):
         return
     heavy = flow.program.calls[source]
     if heavy.is_extern or not _made_axes(flow, heavy):
         return
     used = call.types[0].numel / max(heavy.types[0].numel, 1)
-    if call.op in ("tril", "triu"):
+    if call.op in _TRIANGLES:
         used = _triangle(call)
     if used < 1:
         message = f"{call.op} (call {i}) uses {used:.0%} of what {heavy.op} (call {source}) makes"
@@ -132,7 +132,7 @@ def unused_result(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 
 def size_one_reduction(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    if call.op not in _SIZE_ONE:
+    if Trait.KNOWN_OF_ONE not in call.operator.traits:
         return
     shape = flow.shape(call.arg("input"))
     dims = axes_of(call.arg("dim"), len(shape))
@@ -182,7 +182,7 @@ def redundant_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 def repeated_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     """mish(mish(x)), clamp(2 * clamp(x)), two pools in a row."""
-    if call.op in _SCALAR or call.operator.family not in ("pointwise", "pooling"):
+    if call.op in _ARITHMETIC or call.operator.family not in ("pointwise", "pooling"):
         return
     if sum(1 for _ in call.refs()) != 1:
         return
@@ -198,7 +198,7 @@ def repeated_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 def _is_scaling(call: Call) -> bool:
     """One tensor and one number."""
-    return call.op in _SCALAR and sum(1 for _ in call.refs()) == 1
+    return call.op in _ARITHMETIC and sum(1 for _ in call.refs()) == 1
 
 
 def _scaled(call: Call) -> Any:

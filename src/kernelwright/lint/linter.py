@@ -18,6 +18,8 @@ from kernelwright.lint.findings import Finding, LintReport
 from kernelwright.lint.operators import ProbedOperators, check_operators
 from kernelwright.lint.ties import check_ties
 from kernelwright.lint.values import Outputs, Subject, Values, check_values
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.resizing.variants import largest, scaled_down
@@ -28,9 +30,8 @@ allowed."""
 BUDGET_S = 10.0
 """For probing the operators of one program."""
 
-_AFFINE = ("add", "sub", "rsub", "mul", "div", "neg", "to_dtype")
-_MEANS = ("sum", "mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
-          "avg_pool1d", "avg_pool2d", "avg_pool3d")  # fmt: skip
+_AFFINE = names_with(Trait.ADDS, Trait.SCALES) | {"neg", "to_dtype"}
+_MEANS = names_with(Trait.SUMS, Trait.AVERAGES_WINDOWS)
 
 
 def lint_program(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import map_refs
 from kernelwright.programs.program import Call, Ref
 from kernelwright.programs.reference import evaluate_call
@@ -14,19 +15,6 @@ from kernelwright.programs.reference import evaluate_call
 MOST, FEW = 3 / 4, 1 / 16
 """Parts that are tried."""
 MIN_LENGTH = 16
-
-_BY_DIM = ("sum", "mean", "amax", "amin", "max", "min", "std", "var", "norm", "logsumexp")
-_BY_ALL = ("max_all", "min_all")
-_PRODUCTS = {  # operator -> ((parameter, its contracted axis), ...)
-    "linear": (("input", -1), ("weight", -1)),
-    "matmul": (("input", -1), ("other", -2)),
-    "mm": (("input", -1), ("mat2", -2)),
-    "bmm": (("input", -1), ("mat2", -2)),
-    "mv": (("input", -1), ("vec", -1)),
-}
-
-_BY_ROW = ("cross_entropy", "nll_loss", "cosine_embedding_loss")
-"""Losses with a target for each row, which has fewer dimensions."""
 
 
 def over_a_part(
@@ -38,14 +26,16 @@ def over_a_part(
     """
     if call.is_extern:
         return None
-    if call.op in _PRODUCTS:
-        axes = dict(_PRODUCTS[call.op])
+    operator = call.operator
+    # Where a third operand is added, scaling a factor up would not scale the whole.
+    if Trait.MATRIX_PRODUCT in operator.traits and operator.factors[0].name == "input":
+        axes = dict(operator.factors)
         if any(env[call.arg(name).name].dim() < 2 for name in axes if axes[name] == -2):
             return None
         return _sliced(call, env, share, axes, scale=True)
-    if call.op in (*_BY_DIM, *_BY_ALL):
+    if Trait.ESTIMATED_BY_PART in operator.traits:
         return _reduced(call, env, share)
-    if call.operator.family == "loss":
+    if operator.family == "loss":
         return _mean_loss(call, env, share)
     return None
 
@@ -62,7 +52,8 @@ def _mean_loss(
     if "weight" in names or any(operand.dim() == 0 for operand in operands.values()):
         return None
     rank = max(operand.dim() for operand in operands.values())
-    if call.op not in _BY_ROW:  # of fewer dimensions, they broadcast along the rows
+    # Operands of fewer dimensions broadcast along the rows, but for targets of whole rows.
+    if Trait.TARGET_PER_ROW not in call.operator.traits:
         operands = {name: operand for name, operand in operands.items() if operand.dim() == rank}
     length = max(operand.shape[0] for operand in operands.values())
     axes = {name: 0 for name, operand in operands.items() if operand.shape[0] == length}
@@ -75,7 +66,8 @@ def _reduced(
     x = env[call.arg("input").name]
     if not x.dim():
         return None
-    dim: Any = None if call.op in _BY_ALL else call.arg("dim")
+    takes_dim = any(param.name == "dim" for param in call.operator.params)
+    dim: Any = call.arg("dim") if takes_dim else None
     dims = tuple(range(x.dim())) if dim in (None, ()) else dim
     dims = dims if isinstance(dims, tuple) else (dims,)
     axis = max(dims, key=lambda d: x.shape[d])

@@ -6,9 +6,12 @@ import torch
 
 from kernelwright.lint.findings import Finding, Severity, found
 from kernelwright.lint.operators import ProbedRun
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
 
-_LARGEST = {"argmax": True, "argmin": False, "max": True, "min": False}
+_OF_LARGEST = names_with(Trait.INDEX_OF_LARGEST)
+_GIVING_INDICES = _OF_LARGEST | names_with(Trait.INDEX_OF_SMALLEST)
 MIN_SHARE = 1e-3
 """The least share of tied rows: rounding makes a rare tie in any large draw."""
 
@@ -39,7 +42,7 @@ def check_ties(program: Program, tensors: Sequence[torch.Tensor]) -> Iterator[Fi
 
 
 def _gives_indices(program: Program, call: Call) -> bool:
-    if call.op not in _LARGEST:
+    if call.op not in _GIVING_INDICES:
         return False
     indices = call.outputs[-1]
     return indices in program.outputs or bool(program.users()[indices])
@@ -54,5 +57,5 @@ def _tied_share(call: Call, x: torch.Tensor) -> float:
     dim = call.arg("dim")
     if dim is None or not x.dim():
         x, dim = x.reshape(-1), 0
-    extreme = x.amax(dim, keepdim=True) if _LARGEST[call.op] else x.amin(dim, keepdim=True)
+    extreme = x.amax(dim, keepdim=True) if call.op in _OF_LARGEST else x.amin(dim, keepdim=True)
     return float(((x == extreme).sum(dim) > 1).float().mean())

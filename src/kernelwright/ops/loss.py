@@ -27,6 +27,7 @@ from kernelwright.ops.rules import (
     require,
     tensor,
 )
+from kernelwright.ops.traits import Trait
 
 Rule = Callable[[Bound], TensorType]
 """Type of a loss before its reduction."""
@@ -241,12 +242,12 @@ OPERATORS: tuple[Operator, ...] = (
         "cross_entropy", _cross_entropy, 5, INPUT, _TARGET, _WEIGHT, _IGNORE, _REDUCTION,
         attribute("label_smoothing", 0.0, 0.0, 0.1),
         aten={"aten.cross_entropy_loss.default": _BY_SELF}, domains=_INDEX,
-    ),
+    ).having(Trait.TARGET_PER_ROW),
     _loss(
         "nll_loss", _picked, 1, INPUT, _TARGET, _WEIGHT, _IGNORE, _REDUCTION,
         aten={"aten.nll_loss_nd.default": _BY_SELF, "aten.nll_loss.default": _BY_SELF},
         domains=_INDEX | {"input": Domain.LOG_PROB},
-    ),
+    ).having(Trait.TARGET_PER_ROW),
     _loss(
         "kl_div", _pairwise, 4, INPUT, _TARGET, _REDUCTION, attribute("log_target", False),
         domains=_UNIT | {"input": Domain.LOG_PROB},
@@ -273,7 +274,7 @@ OPERATORS: tuple[Operator, ...] = (
     _loss(
         "cosine_embedding_loss", _cosine_embedding, 6, *_INPUTS, attribute("margin", 0.0, 0.0, 0.5),
         _REDUCTION, domains=_SIGN,
-    ),
+    ).having(Trait.TARGET_PER_ROW),
     _loss(
         "triplet_margin_loss", _triplet, 8,
         tensor("anchor"), tensor("positive"), tensor("negative"),

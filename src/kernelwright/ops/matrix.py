@@ -14,6 +14,7 @@ from kernelwright.ops.rules import (
     require,
     tensor,
 )
+from kernelwright.ops.traits import ProductFactor, Trait
 
 Shape = tuple[int, ...]
 
@@ -106,20 +107,25 @@ def _contraction(
 
 def _two(name: str, second: str, ranks: tuple[int, int] | None) -> Operator:
     product = _product(ranks)
-    return _contraction(
+    operator = _contraction(
         name, (INPUT, tensor(second)), "input", lambda b: (product(b["input"], b[second]),)
     )
+    is_vector = ranks is not None and ranks[1] == 1
+    factors = ProductFactor("input", -1), ProductFactor(second, -1 if is_vector else -2)
+    return operator.having(Trait.MATMUL, factors=factors)
 
 
 def _two_added(name: str, first: str, second: str, ranks: tuple[int, int]) -> Operator:
     product = _product(ranks)
     scales = (attribute("beta", 1, 0.5, 1, 2), attribute("alpha", 1, 0.5, 1, 2))
-    return _contraction(
+    operator = _contraction(
         name,
         (INPUT, tensor(first), tensor(second), *scales),
         first,
         lambda b: _added(b, product(b[first], b[second])),
     )
+    factors = ProductFactor(first, -1), ProductFactor(second, -2)
+    return operator.having(Trait.MATRIX_PRODUCT, factors=factors)
 
 
 def _triangle(name: str) -> Operator:
@@ -132,14 +138,14 @@ def _triangle(name: str) -> Operator:
         flops=flops_per_output,
         numerics=Numerics.EXACT,
         aten=defaults(name),
-    )
+    ).having(Trait.CUTS_TRIANGLE)
 
 
 OPERATORS: tuple[Operator, ...] = (
-    _two("matmul", "other", None),
-    _two("mm", "mat2", (2, 2)),
-    _two("bmm", "mat2", (3, 3)),
-    _two("mv", "vec", (2, 1)),
+    _two("matmul", "other", None).having(Trait.MATRIX_PRODUCT),
+    _two("mm", "mat2", (2, 2)).having(Trait.MATRIX_PRODUCT),
+    _two("bmm", "mat2", (3, 3)).having(Trait.MATRIX_PRODUCT),
+    _two("mv", "vec", (2, 1)).having(Trait.MATRIX_PRODUCT),
     _two("dot", "tensor", (1, 1)),
     _two_added("addmm", "mat1", "mat2", (2, 2)),
     _two_added("baddbmm", "batch1", "batch2", (3, 3)),
@@ -148,6 +154,8 @@ OPERATORS: tuple[Operator, ...] = (
         (INPUT, tensor("weight"), tensor("bias", ParameterKind.OPTIONAL_TENSOR)),
         "input",
         _linear_types,
+    ).having(
+        Trait.MATRIX_PRODUCT, factors=(ProductFactor("input", -1), ProductFactor("weight", -1))
     ),
     _triangle("triu"),
     _triangle("tril"),

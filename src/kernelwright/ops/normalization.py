@@ -15,6 +15,7 @@ from kernelwright.ops.operator import (
     TensorType,
 )
 from kernelwright.ops.rules import INPUT, Aten, attribute, common, float_dtype, require, tensor
+from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import laid_out, spread
 
 _WEIGHT = tensor("weight", ParameterKind.OPTIONAL_TENSOR)
@@ -207,7 +208,7 @@ OPERATORS: tuple[Operator, ...] = (
         _trailing_types,
         {"aten.layer_norm.default": {"cudnn_enable": ""}},
         canonical=_shape_spelled,
-    ),
+    ).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT),
     _norm(
         "rms_norm",
         (INPUT, attribute("normalized_shape", REQUIRED), _WEIGHT, attribute("eps", None, 1e-5)),
@@ -221,7 +222,7 @@ OPERATORS: tuple[Operator, ...] = (
         (INPUT, attribute("num_groups", REQUIRED, 1, 2, 4, 8), _WEIGHT, _BIAS, _EPS),
         _group_norm_types,
         {"aten.group_norm.default": {"cudnn_enabled": ""}},
-    ),
+    ).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT),
     _norm(
         "instance_norm",
         (INPUT, *_NO_STATS, _WEIGHT, _BIAS, attribute("use_input_stats", True), _MOMENTUM, _EPS),
@@ -229,7 +230,7 @@ OPERATORS: tuple[Operator, ...] = (
         {"aten.instance_norm.default": {"cudnn_enabled": ""}},
         domains=_VARIANCE_DOMAIN,
         canonical=_no_momentum,
-    ),
+    ).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT),
     _norm(
         "batch_norm",
         (INPUT, *_ANY_STATS, _WEIGHT, _BIAS, attribute("training", False), _MOMENTUM, _EPS),
@@ -241,7 +242,7 @@ OPERATORS: tuple[Operator, ...] = (
         },
         domains=_VARIANCE_DOMAIN,
         canonical=_batch_norm_spelled,
-    ),
+    ).having(Trait.NORMALIZES, Trait.CHEAP),
     _norm(
         "batch_norm_train",
         (
@@ -259,5 +260,5 @@ OPERATORS: tuple[Operator, ...] = (
         call="torch.ops.aten._native_batch_norm_legit_functional",
         num_outputs=5,
         domains=_VARIANCE_DOMAIN,
-    ),
+    ).having(Trait.NORMALIZES),
 )

@@ -6,10 +6,12 @@ the table.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
 from typing import Any
+
+from kernelwright.ops.traits import ProductFactor, Trait
 
 DTYPE_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
@@ -156,9 +158,21 @@ class Operator:
     Integers and booleans made of floats always jump, and need no rule."""
     commutes: tuple[str, ...] = ()
     """Operands that may change places; where one is scaled by `alpha`, at alpha 1 only."""
+    traits: frozenset[Trait] = frozenset()
+    factors: tuple[ProductFactor, ...] = ()
+    """The two factors of a product of matrices or vectors, left and right."""
+    neutral: float | None = None
+    """The number that changes nothing as the second operand: 0 of a sum."""
+    unchanged: tuple[float | str, float | str] | None = None
+    """(lowest, highest): inputs between these are returned as they are. A text is the name of the
+    attribute that holds the limit, where None stands for no limit."""
     canonical: Callable[[str, Mapping[str, Any]], dict[str, Any]] | None = None
     """(ATen overload or "", given parameter values) -> the values in their one spelling: full
     tuples for sizes, explicit pool strides, names for ATen's reduction codes. Idempotent."""
+
+    def having(self, *traits: Trait, **facts: Any) -> "Operator":
+        """The same operator with these traits, and with values for these fields."""
+        return replace(self, traits=self.traits | frozenset(traits), **facts)
 
     def bytes_moved(self, bound: Bound, outputs: tuple[TensorType, ...]) -> int:
         """Bytes if every input is read once and every output written once."""

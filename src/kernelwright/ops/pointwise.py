@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from kernelwright.ops.operator import (
@@ -35,6 +36,7 @@ from kernelwright.ops.rules import (
     same_dtype,
     tensor,
 )
+from kernelwright.ops.traits import Trait
 
 _TENSOR_KINDS = (ParameterKind.TENSOR, ParameterKind.TENSOR_OR_SCALAR)
 NEGATIVE_SLOPES = (0.01, 0.1, 0.2)
@@ -244,9 +246,11 @@ def _square_dtype(b: Bound) -> str:
 
 
 _UNARY = (
-    _unary("relu", _keeps, exact=True),
-    _activation("relu6", _keeps, exact=True),
-    _activation("leaky_relu", float_dtype, attribute("negative_slope", 0.01, *NEGATIVE_SLOPES)),
+    _unary("relu", _keeps, exact=True).having(Trait.CLAMPS, Trait.CHEAP, unchanged=(0, inf)),
+    _activation("relu6", _keeps, exact=True).having(Trait.CLAMPS, Trait.CHEAP, unchanged=(0, 6)),
+    _activation(
+        "leaky_relu", float_dtype, attribute("negative_slope", 0.01, *NEGATIVE_SLOPES),
+    ).having(Trait.CHEAP, unchanged=(0, inf)),
     _unary("sigmoid", _floats),
     _unary("tanh", _floats),
     _activation("silu", float_dtype),
@@ -254,13 +258,13 @@ _UNARY = (
     _unary("selu", float_dtype),
     _activation(
         "elu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0),
-    ),
-    _activation("hardsigmoid", float_dtype),
+    ).having(unchanged=(0, inf)),
+    _activation("hardsigmoid", float_dtype).having(Trait.CHEAP),
     _activation(
         "hardtanh", _keeps, attribute("min_val", -1.0, -1.0, -0.5),
         attribute("max_val", 1.0, 0.5, 1.0, 2.0), exact=True,
-    ),
-    _activation("hardswish", float_dtype),
+    ).having(Trait.CLAMPS, Trait.CHEAP, unchanged=("min_val", "max_val")),
+    _activation("hardswish", float_dtype).having(Trait.CHEAP),
     _activation("mish", float_dtype),
     _activation(
         "softplus", float_dtype, attribute("beta", 1.0, 0.5, 1.0, 2.0),
@@ -271,13 +275,15 @@ _UNARY = (
     _activation(
         "threshold", _keeps, attribute("threshold", REQUIRED, 0.0, 0.1, 0.5),
         attribute("value", REQUIRED, 0.0, -1.0, 2.0), exact=True, jumps=_always,
+    ).having(Trait.CHEAP),
+    _activation("celu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0)).having(
+        unchanged=(0, inf)
     ),
-    _activation("celu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0)),
     _unary(
         "clamp", _clamp_dtype, attribute("min", None, None, -1.0, 0.0),
         attribute("max", None, 0.5, 1.0), exact=True,
         aten=defaults("clamp", "clip", "clamp_min", "clamp_max"),
-    ),
+    ).having(Trait.CLAMPS, Trait.CHEAP, unchanged=("min", "max")),
     _unary("exp", _floats),
     _unary("exp2", _floats, aten=defaults("exp2", "special_exp2")),
     _unary("expm1", _floats),
@@ -287,10 +293,14 @@ _UNARY = (
     _unary("sqrt", _floats, domain=Domain.POSITIVE),
     _unary("rsqrt", _floats, domain=Domain.POSITIVE),
     _unary("reciprocal", _floats, domain=Domain.NONZERO),
-    _unary("abs", _keeps, exact=True),
-    _unary("neg", _keeps, exact=True, aten=defaults("neg", "negative")),
-    _unary("sign", same_dtype, exact=True, aten=defaults("sign", "sgn"), jumps=_always),
-    _unary("square", _square_dtype),
+    _unary("abs", _keeps, exact=True).having(Trait.CHEAP, unchanged=(0, inf)),
+    _unary("neg", _keeps, exact=True, aten=defaults("neg", "negative")).having(
+        Trait.CHEAP, Trait.UNDOES_ITSELF
+    ),
+    _unary("sign", same_dtype, exact=True, aten=defaults("sign", "sgn"), jumps=_always).having(
+        Trait.CHEAP
+    ),
+    _unary("square", _square_dtype).having(Trait.CHEAP),
     _unary("sin", _floats),
     _unary("cos", _floats),
     _unary("tan", _floats, domain=Domain.UNIT),  # its poles are at odd multiples of pi / 2
@@ -305,14 +315,14 @@ _UNARY = (
     _unary("round", _keeps, exact=True, jumps=_always),
     _unary("trunc", _keeps, exact=True, jumps=_always, aten=defaults("trunc", "fix")),
     _unary("isnan", _bool, exact=True),
-    _unary("logical_not", _bool, exact=True),
-    _unary("bitwise_not", _bits, exact=True),
+    _unary("logical_not", _bool, exact=True).having(Trait.READS_TRUTH, Trait.UNDOES_ITSELF),
+    _unary("bitwise_not", _bits, exact=True).having(Trait.UNDOES_ITSELF),
     _unary(
         "to_dtype", lambda b: str(b["dtype"]),
         attribute("dtype", REQUIRED, "float16", "bfloat16", "float32"),
         call="torch.Tensor.to", exact=True,
         aten={"aten.to.dtype": _TO_DTYPE, "aten._to_copy.default": _TO_COPY},
-    ),
+    ).having(Trait.CHEAP),
 )  # fmt: skip
 
 _ALPHA = attribute("alpha", 1, 1, 2, 0.5)
@@ -327,10 +337,18 @@ def _needs_positive_base(b: Bound) -> bool:
 
 
 _BINARY = (
-    _binary("add", _sum, _ALPHA, numbers="both", aten=_overloads("add"), commutes=True),
-    _binary("sub", _difference, _ALPHA, numbers="both", aten=_overloads("sub", "subtract")),
-    _binary("rsub", _difference, _ALPHA, numbers="right", aten=_overloads("rsub")),
-    _binary("mul", _promoted, numbers="both", aten=_overloads("mul", "multiply"), commutes=True),
+    _binary("add", _sum, _ALPHA, numbers="both", aten=_overloads("add"), commutes=True).having(
+        Trait.ADDS, Trait.CHEAP, neutral=0
+    ),
+    _binary("sub", _difference, _ALPHA, numbers="both", aten=_overloads("sub", "subtract")).having(
+        Trait.ADDS, Trait.CHEAP, neutral=0
+    ),
+    _binary("rsub", _difference, _ALPHA, numbers="right", aten=_overloads("rsub")).having(
+        Trait.ADDS, Trait.CHEAP
+    ),
+    _binary(
+        "mul", _promoted, numbers="both", aten=_overloads("mul", "multiply"), commutes=True,
+    ).having(Trait.SCALES, Trait.CHEAP, neutral=1),
     _binary(
         "div", _quotient, _ROUNDING, numbers="both",
         aten={
@@ -338,7 +356,7 @@ _BINARY = (
             **{f"aten.{n}.{k}_mode": SELF for n in ("div", "divide") for k in ("Tensor", "Scalar")},
         },
         domains={"other": Domain.NONZERO}, jumps=lambda b: b["rounding_mode"] is not None,
-    ),
+    ).having(Trait.SCALES, neutral=1),
     _binary(
         "remainder", _remainder_dtype, numbers="both",
         aten={**_overloads("remainder"), "aten.remainder.Scalar_Tensor": SELF},
@@ -356,14 +374,14 @@ _BINARY = (
             "aten.maximum.default": SELF, "aten.max.other": SELF,
             "aten.clamp_min.Tensor": {**SELF, "min": "other"},
         },
-    ),
+    ).having(Trait.CHEAP),
     _binary(
         "minimum", _promoted, exact=True, commutes=True,
         aten={
             "aten.minimum.default": SELF, "aten.min.other": SELF,
             "aten.clamp_max.Tensor": {**SELF, "max": "other"},
         },
-    ),
+    ).having(Trait.CHEAP),
     replace(
         _binary(
             "pow", lambda b: promote(b["input"], b["exponent"]), numbers="both", second="exponent",
@@ -371,15 +389,18 @@ _BINARY = (
             domains={"input": Domain.POSITIVE},
         ),
         domains_apply=_needs_positive_base,
+        neutral=1,
     ),
-    _comparison("eq", "eq", commutes=True),
-    _comparison("ne", "not_equal", commutes=True),
-    _comparison("lt", "less"),
-    _comparison("le", "less_equal"),
-    _comparison("gt", "greater"),
-    _comparison("ge", "greater_equal"),
+    _comparison("eq", "eq", commutes=True).having(Trait.TESTS_EQUALITY),
+    _comparison("ne", "not_equal", commutes=True).having(Trait.TESTS_EQUALITY),
+    _comparison("lt", "less").having(Trait.ORDERS),
+    _comparison("le", "less_equal").having(Trait.ORDERS),
+    _comparison("gt", "greater").having(Trait.ORDERS),
+    _comparison("ge", "greater_equal").having(Trait.ORDERS),
     *(
-        _binary(name, _bool, exact=True, aten=defaults(name), commutes=True)
+        _binary(name, _bool, exact=True, aten=defaults(name), commutes=True).having(
+            Trait.READS_TRUTH
+        )
         for name in ("logical_and", "logical_or", "logical_xor")
     ),
     *(
@@ -434,17 +455,17 @@ _TERNARY = (
         ),
         _where_dtype, exact=True,
         aten={f"aten.where.{k}": SELF for k in ("self", "ScalarOther", "ScalarSelf", "Scalar")},
-    ),
+    ).having(Trait.CHEAP),
     _pointwise(
         "lerp", "torch.lerp",
         (INPUT, tensor("end"), tensor("weight", ParameterKind.TENSOR_OR_SCALAR)),
         _common_float, _overloads("lerp"),
-    ),
+    ).having(Trait.CHEAP),
     _pointwise(
         "masked_fill", "torch.masked_fill",
         (INPUT, tensor("mask"), tensor("value", ParameterKind.TENSOR_OR_SCALAR)),
         _masked_fill_dtype, _overloads("masked_fill"), exact=True, keeps_layout=False,
-    ),
+    ).having(Trait.CHEAP),
     *(
         _pointwise(
             name, f"torch.{name}",
@@ -453,10 +474,10 @@ _TERNARY = (
                 attribute("value", 1, 0.5, 1, 2),
             ),
             dtype, defaults(name), domains, commutes=commutes,
-        )
-        for name, dtype, domains, commutes in (
-            ("addcmul", _addcmul_dtype, {}, ("tensor1", "tensor2")),
-            ("addcdiv", _addcdiv_dtype, {"tensor2": Domain.NONZERO}, ()),
+        ).having(*traits)
+        for name, dtype, domains, commutes, traits in (
+            ("addcmul", _addcmul_dtype, {}, ("tensor1", "tensor2"), (Trait.CHEAP,)),
+            ("addcdiv", _addcdiv_dtype, {"tensor2": Domain.NONZERO}, (), ()),
         )
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 from kernelwright.ops.operator import REQUIRED, Bound, Numerics, Operator, TensorType
 from kernelwright.ops.rules import INPUT, SELF, attribute, float_dtype, require
+from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import (
     Canonical,
     full,
@@ -83,6 +84,7 @@ def _windowed(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=_spelled(spatial),
+        traits=frozenset({Trait.AVERAGES_WINDOWS} if kind == "avg" else ()),
     )
 
 
@@ -120,6 +122,7 @@ def _adaptive(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=spread_all(spatial, "output_size"),
+        traits=frozenset({Trait.SUMS} if kind == "avg" else ()),
     )
 
 

@@ -18,6 +18,7 @@ from kernelwright.ops.rules import (
     require,
     same_dtype,
 )
+from kernelwright.ops.traits import Trait
 
 DIM = attribute("dim", None)
 ONE_DIM = attribute("dim", REQUIRED)
@@ -149,44 +150,46 @@ def _moment(name: str) -> Operator:
     return _reduction(name, float_dtype, *attributes, aten=aten, passes=4)
 
 
+_OF_ALL = (Trait.ESTIMATED_BY_PART, Trait.KNOWN_OF_ONE)
+
 OPERATORS: tuple[Operator, ...] = (
     _reduction(
         "sum", _sum, DIM, KEEPDIM, DTYPE,
         aten={"aten.sum.default": SELF, "aten.sum.dim_IntList": SELF},
-    ),
+    ).having(Trait.SUMS, *_OF_ALL),
     _reduction(
         "mean", _mean, DIM, KEEPDIM, DTYPE,
         aten={"aten.mean.default": SELF, "aten.mean.dim": SELF},
-    ),
+    ).having(Trait.SUMS, *_OF_ALL),
     *(
         _reduction(
             name, same_dtype, attribute("dim", ()), KEEPDIM, aten=defaults(name), exact=True
-        )
+        ).having(*_OF_ALL)
         for name in ("amax", "amin")
     ),
     *(
         _reduction(
             f"{name}_all", same_dtype, call=f"torch.{name}", aten=defaults(name), exact=True
-        )
+        ).having(Trait.ESTIMATED_BY_PART)
         for name in ("max", "min")
     ),
     *(
         _reduction(
             name, _selected, ONE_DIM, KEEPDIM,
             aten={f"aten.{name}.dim": SELF}, exact=True, indices=True,
-        )
-        for name in ("max", "min")
+        ).having(index, *_OF_ALL)
+        for name, index in (("max", Trait.INDEX_OF_LARGEST), ("min", Trait.INDEX_OF_SMALLEST))
     ),
     *(
-        _reduction(name, _index, DIM, KEEPDIM, aten=defaults(name), exact=True)
-        for name in ("argmax", "argmin")
+        _reduction(name, _index, DIM, KEEPDIM, aten=defaults(name), exact=True).having(index)
+        for name, index in (("argmax", Trait.INDEX_OF_LARGEST), ("argmin", Trait.INDEX_OF_SMALLEST))
     ),
     _reduction(
         "prod", _prod, DIM, KEEPDIM, DTYPE,
         aten={"aten.prod.default": SELF, "aten.prod.dim_int": SELF},
-    ),
-    _moment("std"),
-    _moment("var"),
+    ).having(Trait.KNOWN_OF_ONE),
+    _moment("std").having(Trait.ESTIMATED_BY_PART),
+    _moment("var").having(Trait.ESTIMATED_BY_PART),
     _reduction(
         "norm", _norm, attribute("ord", 2, 1, 2, 3), DIM, KEEPDIM, DTYPE,
         call="torch.linalg.vector_norm", passes=2,
@@ -197,16 +200,20 @@ OPERATORS: tuple[Operator, ...] = (
                 for kind in ("Scalar", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "ScalarOpt_dtype")
             },
         },
-    ),
+    ).having(*_OF_ALL),
     # max, subtract, exp, sum
-    _reduction("logsumexp", _floats, ONE_DIM, KEEPDIM, aten=defaults("logsumexp"), passes=4),
+    _reduction(
+        "logsumexp", _floats, ONE_DIM, KEEPDIM, aten=defaults("logsumexp"), passes=4
+    ).having(*_OF_ALL),
     *(
         _reduction(
             name, _truth, DIM, KEEPDIM, exact=True,
             aten={f"aten.{name}.{kind}": SELF for kind in ("default", "dim", "dims")},
-        )
+        ).having(Trait.READS_TRUTH)
         for name in ("any", "all")
     ),
-    _softmax_like("softmax"),
-    _softmax_like("log_softmax"),
+    *(
+        _softmax_like(name).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT, Trait.KNOWN_OF_ONE)
+        for name in ("softmax", "log_softmax")
+    ),
 )  # fmt: skip

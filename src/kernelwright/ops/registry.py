@@ -4,6 +4,7 @@ from functools import cache
 from importlib import import_module
 
 from kernelwright.ops.operator import Operator
+from kernelwright.ops.traits import Trait
 
 FAMILIES = (
     "pointwise", "reduction", "scan", "matrix", "shape", "indexing", "normalization",
@@ -25,6 +26,12 @@ def operators() -> dict[str, Operator]:
                 raise ValueError(f"operator {operator.name!r} says family {operator.family!r}")
             table[operator.name] = operator
     return table
+
+
+@cache
+def names_with(*traits: Trait) -> frozenset[str]:
+    """Names of the operators that have at least one of the traits."""
+    return frozenset(name for name, op in operators().items() if op.traits & set(traits))
 
 
 @cache

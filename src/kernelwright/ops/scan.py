@@ -12,6 +12,7 @@ from kernelwright.ops.rules import (
     flops_per_input,
     same_dtype,
 )
+from kernelwright.ops.traits import Trait
 
 DIM = attribute("dim", REQUIRED)
 DTYPE = attribute("dtype", None)
@@ -46,9 +47,9 @@ def _scan(
 
 
 OPERATORS: tuple[Operator, ...] = (
-    _scan("cumsum", _accumulated, has_dtype=True),
-    _scan("cumprod", _accumulated, has_dtype=True),
+    _scan("cumsum", _accumulated, has_dtype=True).having(Trait.KNOWN_OF_ONE),
+    _scan("cumprod", _accumulated, has_dtype=True).having(Trait.KNOWN_OF_ONE),
     _scan("cummax", same_dtype, indices=True),
     _scan("cummin", same_dtype, indices=True),
-    _scan("logcumsumexp", float_dtype),
+    _scan("logcumsumexp", float_dtype).having(Trait.KNOWN_OF_ONE),
 )

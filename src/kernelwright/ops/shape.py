@@ -30,6 +30,7 @@ from kernelwright.ops.rules import (
     require,
     tensor,
 )
+from kernelwright.ops.traits import Trait
 
 Shape = tuple[int, ...]
 
@@ -291,9 +292,9 @@ _VIEWS = (
             "aten.transpose.int": SELF, "aten.swapdims.default": SELF,
             "aten.swapaxes.default": _AXES,
         },
-    ),
-    _reshaping("t", _t, aten=defaults("t", "numpy_T")),
-    _reshaping("permute", _permute, attribute("dims", REQUIRED)),
+    ).having(Trait.PERMUTES),
+    _reshaping("t", _t, aten=defaults("t", "numpy_T")).having(Trait.PERMUTES),
+    _reshaping("permute", _permute, attribute("dims", REQUIRED)).having(Trait.PERMUTES),
     _reshaping(
         "reshape", _reshape, attribute("shape", REQUIRED),
         aten={
@@ -301,35 +302,35 @@ _VIEWS = (
             "aten._unsafe_view.default": _SIZE,
             "aten._reshape_alias.default": {**_SIZE, "stride": ""},
         },
-    ),
+    ).having(Trait.RESHAPES),
     _reshaping(
         "flatten", _flatten, attribute("start_dim", 0), attribute("end_dim", -1),
         aten={"aten.flatten.using_ints": SELF},
-    ),
+    ).having(Trait.RESHAPES),
     _reshaping(
         "squeeze", _squeeze, attribute("dim", None),
         aten={f"aten.squeeze.{kind}": SELF for kind in ("default", "dim", "dims")},
-    ),
-    _reshaping("unsqueeze", _unsqueeze, DIM),
+    ).having(Trait.RESHAPES),
+    _reshaping("unsqueeze", _unsqueeze, DIM).having(Trait.RESHAPES),
     _reshaping(
         "broadcast_to", _broadcast_to, attribute("size", REQUIRED),
         aten={**defaults("broadcast_to"), "aten.expand.default": {**SELF, "implicit": ""}},
-    ),
+    ).having(Trait.BROADCASTS),
     _reshaping(
         "slice", _slice, FIRST_DIM, attribute("start", None), attribute("end", None),
         attribute("step", 1), call="torch.ops.aten.slice", aten={"aten.slice.Tensor": SELF},
-    ),
+    ).having(Trait.CUTS),
     _reshaping(
         "select", _select, DIM, attribute("index", REQUIRED), aten={"aten.select.int": SELF}
-    ),
+    ).having(Trait.CUTS),
     _reshaping(
         "unfold", _unfold, attribute("dimension", REQUIRED), attribute("size", REQUIRED),
         attribute("step", REQUIRED), call="torch.Tensor.unfold",
-    ),
+    ).having(Trait.CUTS),
     _moving(
         "chunk", _chunk_types, INPUT, attribute("chunks", REQUIRED), FIRST_DIM,
         aten=defaults("chunk"), num_outputs=-1,
-    ),
+    ).having(Trait.CUTS),
     _moving(
         "split", _split_types, INPUT, attribute("split_size_or_sections", REQUIRED), FIRST_DIM,
         aten={
@@ -338,10 +339,10 @@ _VIEWS = (
             "aten.split_with_sizes.default": {**SELF, "split_sizes": "split_size_or_sections"},
         },
         num_outputs=-1,
-    ),
+    ).having(Trait.CUTS),
     _moving(
         "unbind", _unbind_types, INPUT, FIRST_DIM, aten={"aten.unbind.int": SELF}, num_outputs=-1
-    ),
+    ).having(Trait.CUTS),
 )  # fmt: skip
 
 _TENSORS = tensor("tensors", ParameterKind.TENSORS)
@@ -350,14 +351,16 @@ _COPIES = (
     _reshaping(
         "pad", _pad, attribute("pad", REQUIRED), attribute("mode", "constant"),
         attribute("value", None), call="F.pad", aten=defaults("pad", "constant_pad_nd"),
-    ),
+    ).having(Trait.CHEAP),
     _moving(
         "cat", _cat_types, _TENSORS, FIRST_DIM,
         aten={f"aten.{name}.default": {} for name in ("cat", "concat", "concatenate")},
     ),
     _moving("stack", _stack_types, _TENSORS, FIRST_DIM, aten={"aten.stack.default": {}}),
-    _reshaping("flip", _flip, attribute("dims", REQUIRED)),
-    _reshaping("roll", _roll, attribute("shifts", REQUIRED), attribute("dims", ())),
+    _reshaping("flip", _flip, attribute("dims", REQUIRED)).having(Trait.REORDERS),
+    _reshaping("roll", _roll, attribute("shifts", REQUIRED), attribute("dims", ())).having(
+        Trait.REORDERS
+    ),
     _reshaping("repeat", _repeat, attribute("repeats", REQUIRED), call="torch.Tensor.repeat"),
     _moving(
         "to_layout", _layout_types, INPUT,

@@ -6,13 +6,8 @@ from typing import Any
 
 from kernelwright.ops.operator import Numerics
 from kernelwright.ops.rules import is_float
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program, Ref
-
-SUMS = ("sum", "mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
-NORMALIZERS = (
-    "batch_norm", "batch_norm_train", "instance_norm", "layer_norm", "group_norm", "softmax",
-    "log_softmax",
-)  # fmt: skip
 
 
 class Dataflow:
@@ -44,7 +39,7 @@ def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
 
 def summed_axes(flow: Dataflow, call: Call) -> frozenset[int]:
     """Axes of its operand that a call adds up to one element each, counted from the front."""
-    if call.op not in SUMS:
+    if not call.has(Trait.SUMS):
         return frozenset()
     shape = flow.shape(call.arg("input"))
     if not shape:
@@ -81,7 +76,7 @@ def has_bias(call: Call) -> bool:
 
 def normalized_axes(flow: Dataflow, call: Call) -> tuple[frozenset[int], bool] | None:
     """(axes whose common shift the call takes back, whether a common scale too)."""
-    if call.op not in NORMALIZERS:
+    if not call.has(Trait.NORMALIZES):
         return None
     shape = flow.shape(call.arg("input"))
     axes = range(len(shape))

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program, Ref
 
 DIGITS = 16
@@ -24,8 +25,6 @@ DIGITS = 16
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dimension", "start_dim", "end_dim"})
 _ADDS_DIMENSION = frozenset({"unsqueeze", "stack"})
 _TYPES = frozenset({"dtype", "memory_format"})
-_MATRIX_PRODUCTS = {"mm": "mat2", "bmm": "mat2", "mv": "vec", "dot": "tensor"}
-"""Those that differ in ranks only -> their name for the right operand of `matmul`."""
 
 Colour = bytes
 
@@ -122,8 +121,8 @@ def _flat(pairs: list[tuple[bytes, Colour]]) -> Iterator[bytes]:
 def _described(program: Program, call: Call, sizes: bool) -> tuple[Colour, list[tuple[bytes, str]]]:
     """(what a call is apart from what it reads, what it reads in which slot)."""
     op, slots = call.op, _slots(call)
-    if not sizes and op in _MATRIX_PRODUCTS:
-        op, slots = "matmul", {_MATRIX_PRODUCTS[op]: "other"}
+    if not sizes and call.has(Trait.MATMUL):  # the products differ in ranks alone
+        op, slots = "matmul", {call.operator.factors[1].name: "other"}
     lines: list[str] = []
     reads: list[tuple[bytes, str]] = []
     for name, value in _arguments(call):

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelwright.ops.operator import Numerics, Operator, TensorType
 from kernelwright.ops.registry import operators
+from kernelwright.ops.traits import Trait
 from kernelwright.programs import extern
 
 
@@ -57,6 +58,10 @@ class Call:
     @property
     def operator(self) -> Operator:
         return operators()[self.op]
+
+    def has(self, trait: Trait) -> bool:
+        """Whether the operator has the trait; extern calls have none."""
+        return not self.is_extern and trait in self.operator.traits
 
     @property
     def is_product(self) -> bool:

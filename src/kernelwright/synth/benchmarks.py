@@ -13,15 +13,14 @@ from pathlib import Path
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import map_refs
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Call, Program, Ref
 
 SHIPPED = "benchmarks.json"
-_RELABELS = frozenset({
-    "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "t", "permute", "broadcast_to",
-    "to_layout", "to_dtype",
-})  # fmt: skip
+_RELABELS = names_with(Trait.RESHAPES, Trait.PERMUTES, Trait.BROADCASTS) | {"to_layout", "to_dtype"}
 
 
 def task_fingerprint(program: Program) -> tuple[str, int]:

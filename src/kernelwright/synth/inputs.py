@@ -9,21 +9,15 @@ over a dimension lies near 1. What is compared with 0, or for equality, is one o
 from collections.abc import Sequence
 from math import sqrt
 
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.draws.initial import Uses, choose_init
 from kernelwright.programs.program import Call, Init, Input, Program
 
 _LAYER = frozenset({"weight", "bias", "running_mean", "running_var", "pos_weight"})
 """Parameters of layers."""
-_OPERANDS = {
-    "matmul": ("input", "other"), "mm": ("input", "mat2"), "bmm": ("input", "mat2"),
-    "mv": ("input", "vec"), "dot": ("input", "tensor"), "addmm": ("mat1", "mat2"),
-    "baddbmm": ("batch1", "batch2"),
-}  # fmt: skip
-"""Products of two operands of equal standing: (left, right)."""
 _PRODUCTS = ("prod", "cumprod")
-_TESTS = frozenset({
-    "eq", "ne", "logical_and", "logical_or", "logical_xor", "logical_not", "any", "all",
-})  # fmt: skip
+_TESTS = names_with(Trait.TESTS_EQUALITY, Trait.READS_TRUTH)
 """Operators that ask whether values are 0 or equal: no normal draw ever is."""
 _FEW = Init("randint", 0, 3)
 _MODERATE = Init("rand", 0.5, 2.0)
@@ -74,9 +68,11 @@ def _near_one(program: Program, call: Call) -> Init:
 
 def _terms(program: Program, call: Call, parameter: str) -> int:
     """Products added up for a result, where the operand is the one to scale; else 0."""
-    if call.op not in _OPERANDS:
+    if call.is_extern or not call.operator.factors:
         return 0
-    left, right = _OPERANDS[call.op]
+    left, right = (factor.name for factor in call.operator.factors)
+    if right in _LAYER:
+        return 0
     scaled = right if _is_input(program, call, right) else left
     if parameter != scaled:
         return 0

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from kernelwright.ops.registry import names_with
 from kernelwright.ops.rules import is_float
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import canonical
 from kernelwright.programs.program import Call, Program, Ref
 
@@ -20,7 +22,7 @@ CHANGED = 0.75
 """Calls that get other numbers, also in place of defaults, in a program that does."""
 TO_NUMBER = 0.5
 """Inputs that are read by one of these calls alone, and become a number."""
-TAKE_A_NUMBER = frozenset({"add", "sub", "mul", "div", "lt", "le", "gt", "ge"})
+TAKE_A_NUMBER = names_with(Trait.ADDS, Trait.SCALES, Trait.ORDERS) - {"rsub"}
 FIXED = frozenset({"p", "exponent", "scale_factor", "label_smoothing", "momentum"})
 """Numbers that decide what is computed, or whose range is narrow."""
 LEFT_OPEN = 0.5

@@ -22,6 +22,8 @@ from kernelwright.lint.findings import Finding, Severity
 from kernelwright.lint.linter import lint_program
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.ranges.spread import OutOfDomain, Spread, point, share_below
+from kernelwright.ops.registry import names_with, operators
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.draws.ranges import call_spreads, drawn, idle_range
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.reference import make_inputs, run
@@ -78,10 +80,8 @@ MAX_ELEMENTS = 1 << 12
 """The most elements of a value when programs are run or linted at small sizes."""
 ONLY_FOR = {"batch_norm_train": {"running_mean": 3, "running_var": 4}}
 """Operator -> operands that matter for one of its results only, and which."""
-INDEX_OF_LARGEST = {"argmax": True, "max": True, "argmin": False, "min": False}
-"""Operators whose last result is an index, and which element it is of."""
-TRUTHS = frozenset({"logical_and", "logical_or", "logical_xor"})
-"""Operators for which operands matter as far as they are 0 or not."""
+TRUTHS = frozenset(name for name in names_with(Trait.READS_TRUTH) if operators()[name].commutes)
+"""Operators of two operands that matter as far as they are 0 or not."""
 EXTREMES = frozenset({"maximum", "minimum"})
 LEAST_WHOLE_STD = 1e4
 """Deviation of whole numbers below which some are equal."""
@@ -162,13 +162,14 @@ def refusal_by_ranges(program: Program) -> Refusal | None:
 def _by_operand(call: Call, known: Mapping[str, Spread], used: set[str]) -> Refusal | None:
     """The refusal that an operator of one operand shows."""
     kept = idle_range(call)
-    largest = INDEX_OF_LARGEST.get(call.op)
-    if kept is None and largest is None:
+    is_of_largest = call.has(Trait.INDEX_OF_LARGEST)
+    has_index = is_of_largest or call.has(Trait.INDEX_OF_SMALLEST)
+    if kept is None and not has_index:
         return None
     v = known[next(call.refs())]
     if kept is not None and kept[0] <= v.low and v.high <= kept[1]:
         return Refusal(Reason.IDLE, f"{call.op} passes on all that it is given")
-    if largest is not None and call.outputs[-1] in used and _has_ties(v, largest):
+    if has_index and call.outputs[-1] in used and _has_ties(v, is_of_largest):
         return Refusal(Reason.DEGENERATE, f"{call.op}: index of one of several that are equal")
     return None
 

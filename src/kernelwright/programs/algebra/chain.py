@@ -6,11 +6,13 @@ from math import prod
 from typing import Any
 
 from kernelwright.ops.operator import Numerics
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.site import Site, is_float
 from kernelwright.programs.dataflow import axes_of, is_flat, operands, summed_axes
 from kernelwright.programs.program import Call, Ref
 
-_STEPS = ("add", "sub", "rsub", "mul", "div")
+_ADDING, _SCALING = names_with(Trait.ADDS), names_with(Trait.SCALES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Chain:
             for name in ("input", "other"):
                 if values.get(name) == whole[0]:
                     values[name] = reduced
-                elif step.op in ("add", "sub", "rsub"):
+                elif step.op in _ADDING:
                     values[name] = summed(site, values[name], step.types[0].shape, op, axes)
             reduced = site.emit(step.op, **values)
         return reduced
@@ -90,12 +92,12 @@ def _has_padding_by_name(product: Call) -> bool:
 
 def _passed(site: Site, call: Call, axes: frozenset[int], *, flat: bool) -> Ref | None:
     """The operand that a step scales or shifts, of its result's shape and dtype."""
-    if call.op not in _STEPS:
+    if call.op not in _ADDING | _SCALING:
         return None
     whole, rest = operands(site.flow, call)
     if len(whole) != 1 or site.type_of(whole[0]).dtype != call.types[0].dtype:
         return None
-    is_scale = call.op in ("mul", "div")
+    is_scale = call.op in _SCALING
     if call.op == "div" and (whole[0] != call.arg("input") or call.arg("rounding_mode")):
         return None
     if not is_scale and call.arg("alpha") != 1:

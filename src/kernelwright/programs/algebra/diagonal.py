@@ -1,5 +1,6 @@
 """Products with diagonal matrices."""
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Ref
 
@@ -9,7 +10,7 @@ def diagonal_product(site: Site) -> tuple[Ref, ...] | None:
 
     As in kernels of triangular products, zeros beside the diagonal do not turn infinities into NaN.
     """
-    if site.call.op not in ("matmul", "mm", "bmm"):
+    if not site.call.has(Trait.MATMUL) or site.call.operator.factors[1].dim != -2:
         return None
     first, second = (value for _, value in site.call.args)
     for diagonal, other, dim in ((first, second, -1), (second, first, -2)):

@@ -3,32 +3,29 @@
 from math import inf, prod
 from typing import Any
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.site import Site, is_float
 from kernelwright.programs.dataflow import axes_of
 from kernelwright.programs.draws.ranges import idle_range, value_range
 from kernelwright.programs.program import Call, Ref
 
-_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "pow": 1}
-_INVOLUTIONS = {"neg": "input", "logical_not": "input", "bitwise_not": "input"}
 _WIDER = {
     "float16": ("float32", "float64"),
     "bfloat16": ("float32", "float64"),
     "float32": ("float64",),
 }
 """Dtype -> those that hold all its values."""
-_PASSED_ON = ("sum", "mean", "amax", "amin", "prod", "logsumexp", "max", "min")
-"""Reductions that return a single element as it is."""
-_RUNNING = ("cumsum", "cumprod", "logcumsumexp")
 
 
 def neutral_number(site: Site) -> tuple[Ref, ...] | None:
     """x + 0, x - 0, x * 1, x / 1, x ** 1."""
     call = site.call
-    if call.op not in _NEUTRAL:
+    neutral = None if call.is_extern else call.operator.neutral
+    if neutral is None:
         return None
     other = call.arg("exponent" if call.op == "pow" else "other")
-    if isinstance(other, Ref) or other != _NEUTRAL[call.op]:
-        is_first = call.op in ("add", "mul") and call.arg("input") == _NEUTRAL[call.op]
+    if isinstance(other, Ref) or other != neutral:
+        is_first = bool(call.operator.commutes) and call.arg("input") == neutral
         return (other,) if is_first and isinstance(other, Ref) and _alpha(call) == 1 else None
     is_rounded = call.op == "div" and call.arg("rounding_mode") is not None
     value = call.arg("input")
@@ -86,7 +83,7 @@ def settled_clamp(site: Site) -> tuple[Ref, ...] | None:
 
 
 def _limits(call: Call) -> tuple[float, float] | None:
-    if call.is_extern or call.op not in ("relu", "relu6", "hardtanh", "clamp"):
+    if not call.has(Trait.CLAMPS):
         return None
     low, high = idle_range(call) or (-inf, inf)
     return None if isinstance(low, Ref) or isinstance(high, Ref) else (low, high)
@@ -101,7 +98,7 @@ def idle_dropout(site: Site) -> tuple[Ref, ...] | None:
 
 def double_negation(site: Site) -> tuple[Ref, ...] | None:
     """-(-x), and the logical and bitwise kind."""
-    if site.call.op not in _INVOLUTIONS:
+    if not site.call.has(Trait.UNDOES_ITSELF):
         return None
     before = site.maker(site.call.arg("input"))
     return (before.arg("input"),) if before and before.op == site.call.op else None
@@ -129,7 +126,7 @@ def _squeezed(site: Site, value: Ref, axes: tuple[int, ...]) -> Ref:
 def single_element(site: Site) -> tuple[Ref, ...] | None:
     """Sums, means, extremes, norms and softmaxes over dimensions of size 1."""
     call = site.call
-    if call.op not in (*_PASSED_ON, *_RUNNING, "norm", "softmax", "log_softmax"):
+    if not call.has(Trait.KNOWN_OF_ONE):
         return None
     value = call.arg("input")
     shape = site.shape(value)

@@ -2,19 +2,18 @@
 
 from math import prod
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.chain import sum_at
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.dataflow import has_bias, is_flat, normalized_axes, operands
 from kernelwright.programs.program import Call, Ref
-
-_TAKES_BACK = ("softmax", "log_softmax", "layer_norm", "group_norm", "instance_norm")
 
 
 def cancelled_shift(site: Site) -> tuple[Ref, ...] | None:
     """Drop a value that is added to all elements of a group before its normalization: softmax(x +
     c), the bias of a convolution before an instance norm."""
     call = site.call
-    if call.op not in _TAKES_BACK or (axes := normalized_axes(site.flow, call)) is None:
+    if not call.has(Trait.IGNORES_SHIFT) or (axes := normalized_axes(site.flow, call)) is None:
         return None
     if call.op == "instance_norm" and call.arg("running_mean") is not None:
         return None

@@ -1,11 +1,9 @@
 """Sums and means over products: the factors are summed first, and what is left is small."""
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.chain import Chain, ChainSum, chain_to, placed, sum_at, summed
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Call, Ref
-
-_SECOND = {"mm": "mat2", "bmm": "mat2", "matmul": "other", "addmm": "mat2", "baddbmm": "batch2"}
-_FIRST = {"addmm": "mat1", "baddbmm": "batch1"}
 
 
 def sum_of_product(site: Site) -> tuple[Ref, ...] | None:
@@ -17,7 +15,7 @@ def sum_of_product(site: Site) -> tuple[Ref, ...] | None:
         return None
     if chain.product.op == "linear":
         reduced: Ref | None = _of_linear(site, chain.product, total)
-    elif chain.product.op in _SECOND:
+    elif (factors := chain.product.operator.factors) and factors[1].dim == -2:
         reduced = _of_matmul(site, chain.product, total)
     else:
         return None
@@ -45,15 +43,15 @@ def _of_linear(site: Site, product: Call, total: ChainSum) -> Ref:
 
 
 def _of_matmul(site: Site, product: Call, total: ChainSum) -> Ref | None:
-    first = product.arg(_FIRST.get(product.op, "input"))
-    second = product.arg(_SECOND[product.op])
+    first, second = (product.arg(factor.name) for factor in product.operator.factors)
+    is_added = not product.has(Trait.MATMUL)
     rank = product.types[0].rank
     if min(len(site.shape(first)), len(site.shape(second))) < 2 or not total.axes & {
         rank - 2,
         rank - 1,
     }:
         return None
-    if product.op in _FIRST and (product.arg("alpha"), product.arg("beta")) != (1, 1):
+    if is_added and (product.arg("alpha"), product.arg("beta")) != (1, 1):
         return None
     if rank - 2 in total.axes:
         first = site.emit(total.op, input=first, dim=(-2,), keepdim=True)
@@ -63,7 +61,7 @@ def _of_matmul(site: Site, product: Call, total: ChainSum) -> Ref | None:
     batch = tuple(sorted(total.axes - {rank - 2, rank - 1}))
     if batch:
         result = site.emit(total.op, input=result, dim=batch, keepdim=True)
-    if product.op not in _FIRST:
+    if not is_added:
         return result
     shape = product.types[0].shape
     shift = summed(site, product.arg("input"), shape, total.op, total.axes)

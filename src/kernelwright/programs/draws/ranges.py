@@ -134,13 +134,9 @@ def value_range(program: Program, call: Call) -> Range:
 
 def idle_range(call: Call) -> Range | None:
     """Inputs that the call passes on as they are, for any of which it has no use."""
-    if call.op in ("relu", "abs", "leaky_relu", "elu", "celu"):
-        return (0, inf)
-    if call.op == "relu6":
-        return (0, 6)
-    if call.op == "hardtanh":
-        return (call.arg("min_val"), call.arg("max_val"))
-    if call.op == "clamp":
-        low, high = call.arg("min"), call.arg("max")
-        return (-inf if low is None else low, inf if high is None else high)
-    return None
+    if call.is_extern or call.operator.unchanged is None:
+        return None
+    low, high = (
+        call.arg(limit) if isinstance(limit, str) else limit for limit in call.operator.unchanged
+    )
+    return (-inf if low is None else low, inf if high is None else high)

@@ -5,15 +5,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import canonical, default_init
 from kernelwright.programs.draws.initial import Uses
 from kernelwright.programs.program import Call, Input, Program
 
-RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
+RESHAPING = names_with(Trait.RESHAPES)
 """Views with all elements in the order in which they were."""
-PERMUTING = frozenset({"permute", "transpose", "t"})
-_SELECTING = frozenset({"slice", "select", "unfold", "chunk", "split", "unbind"})
-RELABELLING = RESHAPING | PERMUTING | _SELECTING | {"broadcast_to"}
+PERMUTING = names_with(Trait.PERMUTES)
+CUTS = names_with(Trait.CUTS)
+"""Views of a part of a value."""
+RELABELLING = RESHAPING | PERMUTING | CUTS | names_with(Trait.BROADCASTS)
 """Views: they cost nothing in PyTorch, so a fragment of these alone is not worth a kernel."""
 
 

@@ -7,6 +7,7 @@ H200 a product of two (4096, 4096) matrices in tf32x3 takes 1.5 ms so, 3.2 ms ot
 
 from typing import Any
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragments.fragment import PERMUTING
 from kernelwright.programs.program import Call, Program, Ref
@@ -16,16 +17,6 @@ MIN_REUSE = 64
 """Operations for each byte of a factor from which a copy pays: it takes less than a picosecond a
 byte, and the operations some 12 fs each."""
 
-_FACTORS = {
-    "matmul": (("input", -1), ("other", -2)),
-    "mm": (("input", -1), ("mat2", -2)),
-    "bmm": (("input", -1), ("mat2", -2)),
-    "addmm": (("mat1", -1), ("mat2", -2)),
-    "baddbmm": (("batch1", -1), ("batch2", -2)),
-    "linear": (("input", -1), ("weight", -1)),
-}
-"""Operator -> its factors and their dimension that is summed over."""
-
 
 def k_major(program: Program) -> Program:
     """The program with those factors of its float32 products copied that do not lie so, if the
@@ -33,9 +24,10 @@ def k_major(program: Program) -> Program:
     copies: dict[tuple[str, int], Ref] = {}
 
     def rule(builder: Builder, call: Call, values: dict[str, Any]) -> tuple[Ref, ...] | None:
-        if call.op not in _FACTORS or call.types[0].dtype != "float32":
+        if not call.has(Trait.MATRIX_PRODUCT) or call.types[0].dtype != "float32":
             return None
-        for (parameter, dim), name in zip(_FACTORS[call.op], _factors(call), strict=True):
+        for parameter, dim in call.operator.factors:
+            name = call.arg(parameter).name
             result_type = program.type_of(name)
             is_reused = program.flops_of(call) >= MIN_REUSE * result_type.num_bytes
             if result_type.rank >= 2 and is_reused and _innermost(program, name) != dim:
@@ -45,10 +37,6 @@ def k_major(program: Program) -> Program:
         return builder.call(call.op, **values)
 
     return rewritten(program, rule)
-
-
-def _factors(call: Call) -> list[str]:
-    return [call.arg(parameter).name for parameter, _ in _FACTORS[call.op]]
 
 
 def _innermost(program: Program, name: str) -> int:

@@ -8,9 +8,10 @@ score comes, what was summed is scaled down. Axes: "b" a batch and head, "m" que
 
 from functools import cached_property
 
+from kernelwright.programs.fragments.fragment import CUTS
 from kernelwright.programs.program import Program, Ref
 from kernelwright.teacher.movement.body import PullBody
-from kernelwright.teacher.movement.rules import CUTS, RULES
+from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.text.expressions import NotWritable, literal
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import (

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.ops.operator import ParameterKind
+from kernelwright.ops.registry import names_with
 from kernelwright.ops.rules import broadcast
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.contraction.factor import Factor, factor_views
 from kernelwright.teacher.contraction.parts import (
@@ -33,7 +35,7 @@ from kernelwright.teacher.tile.index import (
 )
 from kernelwright.teacher.tile.views import Side
 
-CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
+CONTRACTIONS = names_with(Trait.MATRIX_PRODUCT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,12 @@ by element, over the index variables of the kernel.
 
 from collections.abc import Iterable
 
+from kernelwright.ops.registry import names_with
+from kernelwright.ops.traits import Trait
+from kernelwright.programs.fragments.fragment import CUTS
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.body import PullBody
-from kernelwright.teacher.movement.rules import CUTS, RULES
+from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.nodes.graph import KernelStage, Tensor
 from kernelwright.teacher.text.scope import IndexGroup, IndexScope
 from kernelwright.teacher.text.space import StageSpace, axis_texts
@@ -32,7 +35,7 @@ def behind(program: Program, names: Iterable[str], until: Call | None = None) ->
     return tuple(program.calls[at] for at in sorted(seen))
 
 
-_KEPT = CUTS - {"unfold"} | {"flip", "roll", "triu", "tril", "arange", "full"}
+_KEPT = CUTS - {"unfold"} | names_with(Trait.REORDERS, Trait.CUTS_TRIANGLE) | {"arange", "full"}
 """Operators that show each element once at most, or read none."""
 
 

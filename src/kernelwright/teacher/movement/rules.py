@@ -82,10 +82,6 @@ def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
     return body.value(value, replaced(index, at, moved))
 
 
-CUTS = frozenset({"slice", "select", "unbind", "unfold", "chunk", "split"})
-"""Operators that show a part of a value as it is, like a view."""
-
-
 # Joins
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 from kernelwright.ops.indexing import index_place
+from kernelwright.ops.registry import names_with, operators
 from kernelwright.ops.rules import dim_index
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.tile.index import replaced, times
 
@@ -167,8 +169,8 @@ def _interpolate(of: SizesOf, call: Call, _: int) -> Texts:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("flip", "roll", "triu", "tril"), _unchanged),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), _unchanged),
+    **dict.fromkeys(names_with(Trait.REORDERS, Trait.CUTS_TRIANGLE), _unchanged),
+    **dict.fromkeys((op.name for op in operators().values() if op.family == "scan"), _unchanged),
     **dict.fromkeys(("select_scatter", "slice_scatter"), _unchanged),
     **dict.fromkeys(("zeros_like", "ones_like", "full_like"), _unchanged),
     "slice": _slice,

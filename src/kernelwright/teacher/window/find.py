@@ -3,6 +3,7 @@
 from math import prod
 from typing import TypeVar
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.rules import COPIES
 from kernelwright.teacher.text.axis_sizes import measure
@@ -18,13 +19,6 @@ from kernelwright.teacher.window.conv import (
     phase_axis,
 )
 from kernelwright.teacher.window.sweep import Sweep, sweeps
-
-_CHEAP = frozenset({
-    "relu", "relu6", "leaky_relu", "hardtanh", "hardsigmoid", "hardswish", "threshold", "clamp",
-    "abs", "neg", "square", "sign", "add", "sub", "rsub", "mul", "maximum", "minimum", "where",
-    "masked_fill", "lerp", "addcmul", "to_dtype", "batch_norm", "pad",
-})  # fmt: skip
-"""Operators that may be computed again for every tap which meets an element of the input."""
 
 Form = TypeVar("Form", bound=Convolution)
 
@@ -60,7 +54,7 @@ def _check_cheap(program: Program, call: Call) -> None:
         if name not in producer:
             continue
         before = program.calls[producer[name]]
-        if not is_view(before) and before.op not in _CHEAP | COPIES:
+        if not is_view(before) and not (before.has(Trait.CHEAP) or before.op in COPIES):
             raise NotWritable(f"{before.op} would be computed again for every tap")
         pending += before.refs()
 

@@ -3,23 +3,42 @@
 import ast
 from collections.abc import Iterator
 
+from kernelwright.ops.operator import Numerics, Operator, ParameterKind
+from kernelwright.ops.registry import operators
+from kernelwright.ops.traits import Trait
 from kernelwright.verify.rules.rule import hint
 from kernelwright.verify.rules.scopes import Function
 from kernelwright.verify.rules.source import CandidateSource, starts
 
+COMPUTING_FAMILIES = {"reduction", "scan", "pooling", "sorting", "loss"}
+
+
+def _is_work(operator: Operator) -> bool:
+    """Whether a kernel should do the work of such a call. Not movement, tests of truth, and
+    arithmetic of two operands: host code needs those for sizes and masks."""
+    if Trait.READS_TRUTH in operator.traits:
+        return False
+    if operator.numerics in (Numerics.CONTRACTION, Numerics.REDUCTION):
+        return True
+    kinds = [param.kind for param in operator.params]
+    is_function = len(kinds) - kinds.count(ParameterKind.ATTRIBUTE) == 1
+    if is_function and operator.numerics is Numerics.POINTWISE:
+        return True
+    return operator.family in COMPUTING_FAMILIES or Trait.CLAMPS in operator.traits
+
+
+def _names(operator: Operator) -> Iterator[str]:
+    """The operator's names in PyTorch and in ATen, without underscores around them."""
+    yield operator.name
+    yield operator.call.rpartition(".")[2].strip("_")
+    yield from (overload.split(".")[1].strip("_") for overload in operator.aten)
+
+
 COMPUTE = {
-    "mm", "bmm", "matmul", "addmm", "addmv", "baddbmm", "einsum", "linear", "bilinear", "dot", "mv",
-    "outer", "tensordot", "chain_matmul", "scaled_mm", "int_mm", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution", "softmax",
-    "log_softmax", "native_layer_norm", "layer_norm", "group_norm", "batch_norm", "instance_norm",
-    "rms_norm", "normalize", "scaled_dot_product_attention", "multi_head_attention_forward",
-    "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "hardtanh",
-    "hardswish", "hardsigmoid", "softplus", "softsign", "sigmoid", "tanh", "exp", "log", "log1p",
-    "sqrt", "rsqrt", "square", "sum", "mean", "prod", "std", "var", "amax", "amin", "max", "min",
-    "argmax", "argmin", "cumsum", "cumprod", "logsumexp", "norm", "sort", "topk", "max_pool1d",
-    "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
-    "interpolate", "cross_entropy", "mse_loss", "nll_loss", "kl_div", "embedding", "clamp",
-}  # fmt: skip
+    "addmv", "bilinear", "chain_matmul", "convolution", "einsum", "embedding", "int_mm",
+    "multi_head_attention_forward", "native_layer_norm", "normalize", "outer", "scaled_mm",
+    "tensordot",
+} | {name for op in operators().values() if _is_work(op) for name in _names(op)}  # fmt: skip
 """Functions that compute, mostly methods of tensors too."""
 FORMS = (
     "torch.", "torch.nn.functional.", "torch.ops.aten.", "torch.ops.prims.", "torch.special.",

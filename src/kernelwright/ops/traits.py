@@ -1,0 +1,84 @@
+"""Facts about operators that packages outside of `ops` ask for.
+
+The definition of an operator names its traits (`Operator.having`), and `registry.names_with`
+selects operators by trait. So no other module keeps a list of operators for such a fact.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Trait(StrEnum):
+    """A fact that is true of every call of the operator."""
+
+    # Arithmetic
+    ADDS = "adds"
+    """Adds values or subtracts them. A sum over the result is the sum of the operands' sums."""
+    SCALES = "scales"
+    """Multiplies or divides. A factor that is the same along a sum may come after the sum."""
+    CLAMPS = "clamps"
+    """Limits values from below, from above or both, and returns the others as they are."""
+    CHEAP = "cheap"
+    """A kernel may compute the call again for each use: a few instructions an element, and no
+    special function."""
+    UNDOES_ITSELF = "undoes itself"
+    """Two such calls in a row return the input."""
+    ORDERS = "orders"
+    """Compares two values by size."""
+    TESTS_EQUALITY = "tests equality"
+    """Compares two values for equality or inequality."""
+    READS_TRUTH = "reads truth"
+    """Asks of each value only whether the value is zero."""
+
+    # Products of matrices
+    MATRIX_PRODUCT = "matrix product"
+    """Multiplies two factors, at least one of them a matrix, and may add a third operand."""
+    MATMUL = "matmul"
+    """`torch.matmul` of the same factors gives the same result."""
+
+    # Reductions
+    SUMS = "sums"
+    """The sum or the mean of all elements along the reduced axes."""
+    AVERAGES_WINDOWS = "averages windows"
+    """The mean of the elements of each window."""
+    ESTIMATED_BY_PART = "estimated by part"
+    """A part of the reduced elements gives about the same result, up to a factor: a kernel that
+    skips elements may look right."""
+    KNOWN_OF_ONE = "known of one"
+    """Along an axis of size 1 the result is the element, its absolute value, 0 or 1."""
+    INDEX_OF_LARGEST = "index of largest"
+    """The last result is the position of the largest element."""
+    INDEX_OF_SMALLEST = "index of smallest"
+    """The last result is the position of the smallest element."""
+    TARGET_PER_ROW = "target per row"
+    """A loss whose target has an element for each row of the input."""
+
+    # Normalizations
+    NORMALIZES = "normalizes"
+    """Where statistics are of the call's own input, a shift of a whole group of elements leaves the
+    first result as it is."""
+    IGNORES_SHIFT = "ignores shift"
+    """As `NORMALIZES`, and the call keeps no statistics that depend on the shift."""
+
+    # Movement
+    RESHAPES = "reshapes"
+    """A view of all elements in the same order."""
+    PERMUTES = "permutes"
+    """A view of all elements with dimensions in another order."""
+    CUTS = "cuts"
+    """A view of a part of the elements, or several such views."""
+    BROADCASTS = "broadcasts"
+    """A view that repeats elements."""
+    CUTS_TRIANGLE = "cuts triangle"
+    """Sets the elements on one side of a diagonal to zero."""
+    REORDERS = "reorders"
+    """A copy of all elements in another order, of the same shape."""
+
+
+class ProductFactor(NamedTuple):
+    """An operand of a sum of products."""
+
+    name: str
+    """The parameter."""
+    dim: int
+    """The dimension that is summed over, counted from the last: -1 or -2."""
