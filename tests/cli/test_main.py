@@ -48,7 +48,7 @@ def fake(monkeypatch):
     return put
 
 
-def optimizes(target, *, out, progress, **options):
+def optimizes(target, options, *, out, progress, **rest):
     progress(Progress(stage="writing"))
     record.append(out / "records.jsonl", RECORDS)
     (out / "optimized.py").write_text("pass\n")
@@ -87,7 +87,7 @@ def test_the_first_line_comes_before_the_search_is_imported(run, fake, tmp_path)
 
 
 def test_a_model_that_failed_is_named(run, fake, tmp_path):
-    def optimize(target, *, out, **options):
+    def optimize(target, options, *, out, **rest):
         failed = {**RECORDS[-1], "failed_sources": [{"origin": "openai:x#m", "message": "503"}]}
         record.append(out / "records.jsonl", [*RECORDS[:-1], failed])
         return failed
@@ -111,7 +111,7 @@ def test_an_unchanged_module_is_named_with_its_cause_and_with_the_work_left_out(
         "No kernel is right. Of 3 candidates: 3 wrong. optimized.py holds the original module."
     )
 
-    def optimize(target, *, out, **options):
+    def optimize(target, options, *, out, **rest):
         outcome = {
             **RECORDS[-1]["outcome"],
             "status": "unchanged",
@@ -212,9 +212,9 @@ def test_verify_is_hybrid_by_default_and_passes_options_on(run, fake):
 def test_modules_are_optimized_in_eval_mode_unless_the_user_says_otherwise(run, fake):
     modes = []
 
-    def optimize(*args, training, **options):
-        modes.append(training)
-        return optimizes(*args, **options)
+    def optimize(target, options, **rest):
+        modes.append(options.training)
+        return optimizes(target, options, **rest)
 
     fake("kernelwright.search.optimize", optimize_target=optimize)
     for option in ([], ["--eval"], ["--train"]):

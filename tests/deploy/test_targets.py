@@ -6,6 +6,7 @@ import torch
 from kernelwright.core.errors import UsageError
 from kernelwright.deploy.targets import export_target
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 
 MODEL = """
 import torch
@@ -68,7 +69,8 @@ def test_each_kind_of_target_is_exported(kind, tmp_path, monkeypatch):
     file.write_text(text)
     spec = "exported_factory:make" if kind == "factory" else str(file)
     options = {"training": False, "dynamic": ("x:0=rows:1-40",)}
-    result = optimize_target(spec, out=tmp_path / "out", device="cpu", budget_s=600, **options)
+    search = SearchOptions(device="cpu", budget_s=600, **options)
+    result = optimize_target(spec, search, out=tmp_path / "out")
     package = tmp_path / "model.pt2"
     export_target(
         spec,

@@ -13,10 +13,12 @@ from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.search.contest.graph_trees import replayed, waits_for_launches
 from kernelwright.search.module import emit
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.target import load_target
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.tasks.program_task import program_task
 
+OPTIONS = SearchOptions(policy="teacher", budget_s=240.0)
 LARGE = """
 import torch
 import torch.nn.functional as F
@@ -44,7 +46,7 @@ def program(tmp_path):
 
 
 def test_a_search_delivers_nothing_slower_than_torch_compile(tmp_path, program):
-    result = optimize_target(program, out=tmp_path / "out", budget_s=240.0, policy="teacher")
+    result = optimize_target(program, OPTIONS, out=tmp_path / "out")
     assert result["torch_compile"]["timed"], result["torch_compile"]["message"]
     assert result["torch_compile"]["failed"] == {}, "every whole took part"
     times = result["times"]
@@ -150,7 +152,7 @@ def test_a_cuda_graph_of_a_whole_inside_torch_compile_is_judged(tmp_path, factor
 
 def test_a_search_without_time_left_says_so(tmp_path, program, monkeypatch):
     monkeypatch.setattr("kernelwright.search.contest.contest.LEAST_S", 1e6)
-    result = optimize_target(program, out=tmp_path / "out", budget_s=240.0, policy="teacher")
+    result = optimize_target(program, OPTIONS, out=tmp_path / "out")
     assert not result["torch_compile"]["timed"]
     assert "of the budget were left" in result["torch_compile"]["message"]
     assert set(result["speedups"]) == {"over_eager"}

@@ -15,6 +15,7 @@ from kernelwright.search.contest.captured import captured_calls
 from kernelwright.search.module.emit import model_file
 from kernelwright.search.module.importing import import_file
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -133,9 +134,8 @@ def test_the_search_keeps_a_graph_where_that_is_the_fastest(tmp_path):
     """Eight blocks wait for launches. torch.compile waits less, so either may win."""
     path = tmp_path / "model.py"
     path.write_text(MODEL)
-    result = optimize_target(
-        str(path), out=tmp_path / "out", policy="teacher", budget_s=300.0, with_slower=True
-    )
+    options = SearchOptions(policy="teacher", budget_s=300.0, with_slower=True)
+    result = optimize_target(str(path), options, out=tmp_path / "out")
     lines = record.read(tmp_path / "out" / "records.jsonl")
     wholes = [line for line in lines if line["record"] == "whole"]
     assert result["form"] != "original", wholes

@@ -15,6 +15,7 @@ from kernelwright.programs.text import to_text
 from kernelwright.sandbox.workers.executor import Done, Feed
 from kernelwright.search.fleet import Tuner, Workers, tuned_elsewhere
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 from kernelwright.timing import stages
 from kernelwright.timing.deadline import Budget
 
@@ -65,10 +66,8 @@ def search(target, tmp_path, monkeypatch, executor, steps):
     monkeypatch.setattr(Workers, "executor", lambda *_: executor)
     return optimize_target(
         str(target),
+        SearchOptions(device="cpu", budget_s=900, policy="teacher"),
         out=tmp_path / "out",
-        device="cpu",
-        budget_s=900,
-        policy="teacher",
         library=Library(tmp_path / "library"),
         workers=Workers(),
         progress=steps.append,
@@ -126,9 +125,8 @@ def test_processes_of_this_machine_tune_side_by_side(target, tmp_path):
     steps = []
     result = optimize_target(
         str(target),
+        SearchOptions(device="cpu", budget_s=900),
         out=tmp_path / "out",
-        device="cpu",
-        budget_s=900,
         library=Library(tmp_path / "library"),
         workers=Workers(number=2),
         progress=steps.append,

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,14 @@ from kernelwright.search import search as searching
 from kernelwright.search.arguments import call_of, warn_of_weights
 from kernelwright.search.contest import wholes
 from kernelwright.search.module.files import write_result
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.target import depends_on_mode
 
-optimize_target = partial(optimize.optimize_target, policy="teacher")
+
+def optimize_target(spec, *, out, **options):
+    search = SearchOptions(policy="teacher", **options)
+    return optimize.optimize_target(spec, search, out=out)
+
 
 MODEL = '''
 """A model."""
@@ -405,6 +409,7 @@ def test_a_signal_writes_the_best_result_so_far(tmp_path, number, kill):
     code = f"""
 import os, pathlib, signal, time
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 def stop(step):
     if step.best and not sent:
         sent.append(1)
@@ -413,8 +418,8 @@ def stop(step):
 sent = []
 # A process that was started in the background may have inherited that SIGINT is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-options = dict(device="cpu", policy="teacher", progress=stop)
-optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)
+options = SearchOptions(device="cpu", policy="teacher")
+optimize_target({str(file)!r}, options, out=pathlib.Path({str(out)!r}), progress=stop)
 """
     done = subprocess.run(
         [sys.executable, "-c", code],

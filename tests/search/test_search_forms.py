@@ -8,6 +8,7 @@ from kernelwright.programs.resizing.variants import largest, same_attributes
 from kernelwright.search.form_work import MAX_CANDIDATES, MIN_CANDIDATES, candidates_each
 from kernelwright.search.forms import CPU_ELEMENTS, MOST_EXCESS, at_cpu_size, forms
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 
 
 def summed(rows: int = 64) -> Program:
@@ -153,8 +154,8 @@ def test_a_rewritten_whole_is_judged_against_the_original(tmp_path, monkeypatch)
     monkeypatch.setattr("kernelwright.search.contest.wholes.CPU_LIMIT_BYTES", 0)
     file = tmp_path / "target.py"
     file.write_text(FLAT)
-    options = {"policy": "teacher", "device": "cpu", "mode": "pure", "budget_s": 600}
-    result = optimize_target(str(file), out=tmp_path, **options)
+    options = SearchOptions(policy="teacher", device="cpu", mode="pure", budget_s=600)
+    result = optimize_target(str(file), options, out=tmp_path)
     assert result["verdict"]["accepted"]
     assert result["algebra"] == ["sum_of_product"]
     assert result["rewrites"] == []

@@ -21,6 +21,7 @@ from kernelwright.search import optimize as optimize_module
 from kernelwright.search import search as search_module
 from kernelwright.search import shelf as shelf_module
 from kernelwright.search.optimize import judges, optimize_target
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.sources import Sources
 from kernelwright.search.telling.steps import SearchSteps
@@ -188,10 +189,11 @@ def searched(folder, tmp_path):
     """Searches a program with the library; takes changes of the options."""
     path = tmp_path / "program.py"
     path.write_text(SOURCE)
-    options = {"device": "cpu", "budget_s": 240.0, "policy": "teacher", "library": Library(folder)}
+    options = SearchOptions(device="cpu", budget_s=240.0, policy="teacher")
 
     def search(name="out", **changes):
-        return optimize_target(str(path), out=tmp_path / name, **(options | changes))
+        changed = replace(options, **changes)
+        return optimize_target(str(path), changed, out=tmp_path / name, library=Library(folder))
 
     return search
 
@@ -240,14 +242,16 @@ def adds():
 def test_constants_of_another_file_make_another_module(tmp_path, monkeypatch, folder):
     """The text of the program holds no values."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    options = {"device": "cpu", "budget_s": 120.0, "policy": "teacher", "library": Library(folder)}
+    options = SearchOptions(device="cpu", budget_s=120.0, policy="teacher")
     texts = []
     for name, numbers in (("one", [1.0, 2.0, 3.0, 4.0]), ("two", [4.0, 3.0, 2.0, 9.0])):
         (tmp_path / f"numbers_of_{name}.py").write_text(f"NUMBERS = {numbers}\n")
         (tmp_path / f"{name}.py").write_text(FACTORY.format(name=name))
         (tmp_path / "factory_of_adds.py").write_text(f"from {name} import adds\n")
         sys.modules.pop("factory_of_adds", None)
-        result = optimize_target("factory_of_adds:adds", out=tmp_path / f"out {name}", **options)
+        result = optimize_target(
+            "factory_of_adds:adds", options, out=tmp_path / f"out {name}", library=Library(folder)
+        )
         assert "searched_s" not in result
         texts.append((tmp_path / f"out {name}" / "optimized.py").read_text())
     assert texts[0] != texts[1]

@@ -15,6 +15,7 @@ from kernelwright.policy.policy import ChatPolicy
 from kernelwright.programs.text import parse, to_text
 from kernelwright.search import sources
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.refining import REFINEMENTS
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources, Writers
@@ -198,9 +199,8 @@ def test_what_models_write_needs_a_judge_that_does_not_trust_it(server):
 def optimized(tmp_path, spec):
     (tmp_path / "target.py").write_text(FLAT)
     out = tmp_path / "out"
-    result = optimize_target(
-        str(tmp_path / "target.py"), out=out, device="cpu", budget_s=600, policy=spec
-    )
+    options = SearchOptions(device="cpu", budget_s=600, policy=spec)
+    result = optimize_target(str(tmp_path / "target.py"), options, out=out)
     return result, list(record.read(out / "records.jsonl"))
 
 
@@ -209,8 +209,8 @@ def test_models_write_for_what_saves_nothing_where_a_slower_kernel_is_wanted(ser
     target = tmp_path / "target.py"
     target.write_text(lone.replace("return [t2]", "return [t0]"))
     spec = model(server, ANSWER)
-    options = {"device": "cpu", "budget_s": 600, "policy": spec, "with_slower": True}
-    optimize_target(str(target), out=tmp_path / "out", **options)
+    options = SearchOptions(device="cpu", budget_s=600, policy=spec, with_slower=True)
+    optimize_target(str(target), options, out=tmp_path / "out")
     assert server.asked(spec.partition("#")[2])
 
 

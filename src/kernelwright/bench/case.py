@@ -30,6 +30,7 @@ from kernelwright.core.verdict import Code, Verdict
 from kernelwright.policy.names import TEACHER
 from kernelwright.search.contest.side_by_side import COMPILE_MODES, MESSAGE_LIMIT
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stages import take_spent
 from kernelwright.verify.api import verify
@@ -91,12 +92,11 @@ def _on_gpu(job: Record) -> bool:
 def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     result = optimize_target(
         job["spec"],
+        SearchOptions(**job["options"], with_slower=True),
         out=folder,
         progress=lambda step: say(f"{step.stage} {step.subject}".strip()),
-        with_slower=True,
         hold=hold,
         for_s=SEARCH_SHARE * job["timeout_s"],
-        **job["options"],
     )
     if failed := result["failed_sources"]:  # what others wrote is not what the policy gives
         raise InfraError("; ".join(f"{source['origin']}: {source['message']}" for source in failed))

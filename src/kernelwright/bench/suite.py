@@ -79,7 +79,7 @@ class SuiteRun:
     out: Path
     """Folder: records.jsonl, whose cases are not run again, and each case's files under work/."""
     options: dict[str, Any]
-    """The options of `optimize_target`."""
+    """Fields of `SearchOptions`."""
     max_autotune: bool = False
     """Time that mode of torch.compile too."""
     dtype: str | None = None

@@ -113,23 +113,27 @@ def command(
         from kernelwright.library.store import Library
         from kernelwright.search.fleet import Workers
         from kernelwright.search.optimize import optimize_target
+        from kernelwright.search.options import SearchOptions
 
         fleet = Workers(number=workers, cluster=cluster) if workers or cluster else None
         if fleet is not None and library is None:  # what workers find goes through a library
             library = Path(folders.enter_context(TemporaryDirectory(prefix="kernelwright-")))
 
-        result = optimize_target(
-            target,
-            out=folder,
+        options = SearchOptions(
             device=device.value,
             precision=precision.value,
             mode=mode.value,
-            budget_s=budget_s,
             policy=policy,
+            budget_s=budget_s,
+            training=not is_eval,
+            dynamic=tuple(dynamic or ()),
+        )
+        result = optimize_target(
+            target,
+            options,
+            out=folder,
             progress=show,
             begin_s=begin_s,
-            training=not is_eval,
-            dynamic=dynamic or (),
             workers=fleet,
             library=Library(library, partial(note, style="yellow")) if library else None,
         )

@@ -18,19 +18,23 @@ from kernelwright.policy.names import TEACHER
 from kernelwright.programs.sizes.program import sized_of
 from kernelwright.sandbox.confine import orphaned
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.options import SearchOptions
 
 
 def main() -> None:
     job = json.loads(sys.stdin.read())
     orphaned.end_with_parent(job["parent"])
     try:
-        optimize_target(
-            job["program"],
-            out=Path(job["out"]),
+        options = SearchOptions(
             device=job["device"],
             precision=job["precision"],
-            budget_s=job["budget_s"],
             policy=TEACHER,
+            budget_s=job["budget_s"],
+        )
+        optimize_target(
+            job["program"],
+            options,
+            out=Path(job["out"]),
             library=Library(Path(job["library"])),
             sized=sized_of(job["sized"]) if job["sized"] else None,
         )

@@ -33,7 +33,7 @@ def export_target(
         optimized: what `optimize_target` wrote.
         path: of the package.
         form: of the result record: what optimized.py runs.
-        training, dynamic: as of `optimize_target`.
+        training, dynamic: as of `SearchOptions`.
 
     Raises:
         UsageError: the target cannot be loaded, PyTorch cannot export the module, or the file

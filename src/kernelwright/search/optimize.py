@@ -12,13 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Precision, Verdict
 from kernelwright.library.entry import LibraryEntry
 from kernelwright.library.store import Library
-from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.search.contest.contest import COMPILED_GRAPHS, EAGER, Contest
 from kernelwright.search.contest.process import ContestProcess
@@ -27,6 +28,7 @@ from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.fleet import Workers
 from kernelwright.search.interrupts import signal_name, terminating
 from kernelwright.search.module.files import write_result
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.search import Search
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
@@ -53,22 +55,14 @@ JUDGING_SHARE = 0.2
 
 def optimize_target(
     spec: str,
+    options: SearchOptions,
     *,
     out: Path,
-    device: str = "auto",
-    precision: str = "strict",
-    mode: str = DEFAULT_MODE,
-    budget_s: float = 600.0,
-    policy: str = DEFAULT,
     progress: OnProgress = ignore,
-    with_slower: bool = False,
-    beside_compile: bool = True,
     hold: Hold = nullcontext,
     for_s: float | None = None,
     begin_s: float | None = None,
     library: Library | None = None,
-    training: bool | None = None,
-    dynamic: Sequence[str] = (),
     sized: SizedProgram | None = None,
     workers: Workers | None = None,
 ) -> Record:
@@ -79,23 +73,14 @@ def optimize_target(
     `optimized.py` holds the original.
 
     Args:
-        budget_s: seconds on the clock for everything from loading to writing.
-        policy: who writes candidates for fragments; several with commas (`search.sources`).
         progress: is told each step.
-        with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
-            same; the result's "slower" has its verdict.
-        beside_compile: on a GPU, time torch.compile beside the result in what is left of the
-            budget.
         hold: as `Judge`'s.
         for_s: seconds on the clock. With it, the time that this process waits for other processes
-            is no part of `budget_s`.
+            is no part of the budget.
         begin_s: on `time.monotonic`, when the user's call began; now if not given.
         library: where fragments that an earlier search tuned are looked up, and new ones are kept.
-        training: optimize in train mode (True) or eval mode (False). None: as the target's code
-            leaves its module.
-        dynamic: sizes that vary from call to call: "x:0", "x:0=batch" or "x:0=batch:1-256".
         sized: the target, which is a flat program, at several sizes.
-        workers: tune fragments side by side; what they find goes through `library`.
+        workers: tune fragments side by side; tuned fragments go through `library`.
 
     Returns:
         The result record, the last of the records.
@@ -104,37 +89,44 @@ def optimize_target(
         UsageError: the target or an option cannot be used, or the folder cannot be written.
         InfraError: our side failed; nothing is written.
     """
-    budget = Budget.start(budget_s, wall_s=for_s, begin_s=begin_s)
+    budget = Budget.start(options.budget_s, wall_s=for_s, begin_s=begin_s)
     steps = SearchSteps(progress, budget)
     steps("starting", spec)
     check_folder(out)
-    sources = Sources(policy)
-    rules = {"device": device, "precision": precision, "mode": mode}
-    shelf = Shelf(library, Rules(device_named(device), Precision(precision), mode), sources, steps)
-    load = partial(
-        _load, spec, shelf.rules, steps, hold, training=training, dynamic=dynamic, sized=sized
-    )
+    sources = Sources(options.policy)
+    rules = Rules(device_named(options.device), Precision(options.precision), options.mode)
+    shelf = Shelf(library, rules, sources, steps)
+    load = partial(_load, spec, options, rules.device, steps, hold, sized)
     with terminating(), ExitStack() as judging:
         target = load() if library is not None else None
-        known = shelf.known_module(target, budget_s) if target is not None else None
+        known = shelf.known_module(target, options.budget_s) if target is not None else None
         if known is not None:
             return _write_known(known, out, budget)
         judge, teacher_judge = judging.enter_context(
-            judges(sources, budget_s, has_foreign=shelf.has_foreign(), hold=hold, **rules)
+            judges(
+                sources,
+                options.budget_s,
+                has_foreign=shelf.has_foreign(),
+                hold=hold,
+                **options.rules,
+            )
         )
-        executor = judging.enter_context(workers.executor(rules)) if workers else None
+        executor = judging.enter_context(workers.executor(options.rules)) if workers else None
         target = target or load()  # beside the start of the judge's processes
         clock: dict[str, Any] = {"budget": budget, "steps": steps}
-        further: dict[str, Any] = {"tries_useless": with_slower, "workers": executor}
+        further: dict[str, Any] = {"tries_useless": options.with_slower, "workers": executor}
         search = Search(
             judge, sources, teacher_judge=teacher_judge, shelf=shelf, **clock, **further
         )
         outcome = search_target(
-            target, search, judge, with_slower=with_slower, beside_compile=beside_compile, **clock
+            target,
+            search,
+            judge,
+            with_slower=options.with_slower,
+            beside_compile=options.beside_compile,
+            **clock,
         )
-    options: Record = rules | {"budget_s": budget_s, "policy": policy, "training": training}
-    options["dynamic"] = list(dynamic)
-    run = run_record(target.name, options, outcome.verdict, outcome.spent)
+    run = run_record(target.name, options.to_record(), outcome.verdict, outcome.spent)
     steps("writing the result", str(out))
     records = [run, *outcome.records]
     write_result(out, outcome.files, records)
@@ -142,11 +134,25 @@ def optimize_target(
     return outcome.result
 
 
-def _load(spec: str, rules: Rules, steps: SearchSteps, hold: Hold, **options: Any) -> Target:
+def _load(
+    spec: str,
+    options: SearchOptions,
+    device: torch.device,
+    steps: SearchSteps,
+    hold: Hold,
+    sized: SizedProgram | None,
+) -> Target:
     """The target; in pure mode optimized.py has no PyTorch code to fall back to."""
     steps("loading and lowering", spec)
     with hold():
-        return load_target(spec, rules.device, falls_back=rules.mode != "pure", **options)
+        return load_target(
+            spec,
+            device,
+            falls_back=options.mode != "pure",
+            training=options.training,
+            dynamic=options.dynamic,
+            sized=sized,
+        )
 
 
 def _write_known(known: LibraryEntry, out: Path, budget: Budget) -> Record:
@@ -220,7 +226,7 @@ def search_target(
 
     Args:
         budget: of the whole job.
-        with_slower, beside_compile: as of `optimize_target`.
+        with_slower, beside_compile: as of `SearchOptions`.
 
     Raises:
         UsageError, InfraError: as `optimize_target`.

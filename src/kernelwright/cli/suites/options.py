@@ -20,7 +20,7 @@ TimeoutOption = Annotated[
 def search_options(
     device: Device, precision: Precision, mode: Mode, budget_s: float
 ) -> dict[str, str | float]:
-    """The options of `optimize_target`, as JSON."""
+    """Fields of `SearchOptions`, as JSON."""
     return {
         "device": device.value,
         "precision": precision.value,
