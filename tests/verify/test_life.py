@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Code
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.task import FunctionTask
@@ -222,3 +223,85 @@ def test_a_task_starts_from_the_state_that_calls_left(statistics):
 def test_a_function_has_no_module():
     task = FunctionTask(name="double", get_inputs=lambda: [torch.ones(3)], function=lambda x: 2 * x)
     assert task.live(CPU).module_now() is None
+
+
+SHIFTS = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = {act}
+        {keep}
+
+    def forward(self, x):
+        before = torch.cat([{last}, x[:-1]])
+        {store}
+        return self.act(x) + 0.5 * before
+
+
+def get_inputs():
+    return [torch.randn(64, 16)]
+
+
+def get_init_inputs():
+    return []
+"""
+FORGETS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shift_kernel(x, y, n, C: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n, other=0.0)
+    before = tl.load(x + at - C, mask=(at < n) & (at >= C), other=0.0)
+    tl.store(y + at, tl.maximum(value, 0.0) + 0.5 * before, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {keep}
+
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        shift_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), C=x.shape[1], BLOCK=256)
+        {store}
+        return y
+"""
+ATTRIBUTE = "self.last = torch.zeros(1, 16)", "self.last", "self.last = x[-1:].clone()"
+BUFFER = (
+    "self.register_buffer('last', torch.zeros(1, 16), persistent=False)",
+    "self.last",
+    "self.last.copy_(x[-1:])",
+)
+IN_A_LIST = "self.last = [torch.zeros(1, 16)]", "self.last[0]", "self.last[0] = x[-1:].clone()"
+GENERATOR = (ATTRIBUTE[0], "self.last", "self.last, self.rest = x[-1:].clone(), (i for i in x)")
+CLOSURE = "(lambda act: lambda x: act(x))(nn.ReLU())"
+
+
+@pytest.mark.parametrize("act", ["F.relu", "nn.ReLU()", CLOSURE])
+@pytest.mark.parametrize(
+    "state",
+    [ATTRIBUTE, BUFFER, IN_A_LIST, GENERATOR],
+    ids=["attribute", "buffer", "list", "generator"],
+)
+def test_a_candidate_that_forgets_the_last_call_is_rejected(tmp_path, act, state):
+    """The second look must not explain the missing row by the reference's start, which has none
+    either. A module that cannot be copied gets no second look."""
+    keep, last, store = state
+    path = tmp_path / "shifts.py"
+    path.write_text(SHIFTS.format(act=act, keep=keep, last=last, store=store))
+    source = FORGETS.format(keep=keep, store=store.replace(", self.rest", "").split(", (i")[0])
+    with Judge("cpu", times=False, seed=3) as judge:
+        verdict = judge.verify(load_task(path), Candidate(source=source))
+    assert not verdict.accepted
+    assert verdict.code is Code.WRONG_VALUES, verdict.message

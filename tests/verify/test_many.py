@@ -247,6 +247,14 @@ def test_a_clock_that_fails_leaves_the_job_unsettled(tmp_path):
     assert (summary["codes"], summary["infra"]) == ({}, 1)
 
 
+def test_what_was_judged_before_a_failure_has_its_record(tmp_path):
+    """Also what arrived while the run ended."""
+    fake = Fake(ends_after=3)
+    with pytest.raises(InfraError, match="went down"):
+        judge_many([job(f"{n}", f"{n}", f"task {n}\n") for n in range(6)], RECIPE, tmp_path, fake)
+    assert len(records(tmp_path, "verdict")) == 3
+
+
 def test_the_timed_verdict_keeps_what_correctness_rests_on():
     right = verdict(checks=("loads", "outputs"), cases=("base/plain/1",), grade="recycled")
     both = with_times({"verdict": right.to_json(), "worker": "w"}, timed())

@@ -1,5 +1,6 @@
 """Judges that stand ready: verdicts in their places, equal texts once, our failures forgotten."""
 
+import time
 from itertools import pairwise
 from threading import Event, Semaphore
 
@@ -7,7 +8,7 @@ import pytest
 from test_many import verdict
 
 from corpus import ROOT
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.verdict import Code, Timing
 from kernelwright.sandbox.workers.executor import Done
 from kernelwright.verify.many import engine
@@ -228,6 +229,7 @@ def test_rows_are_shared_out_to_the_clock_owners():
 
 def test_candidates_whose_row_was_lost_are_timed_one_by_one():
     clock = Losing(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    clock.num_workers = 1
     with StandingJudges(Pools(Fake(accepted), clock)) as judges:
         good, bad, other = results(judges.judge("p", ["good", "bad", "other"]))
     assert [good.verdict.speedup, other.verdict.speedup] == [2.0, 2.0]
@@ -252,6 +254,55 @@ def test_workers_that_refuse_raise_where_verdicts_are_waited_for():
         for _ in range(2):
             with pytest.raises(UsageError, match="no such device"):
                 results(judges.judge("p", ["x"]))
+
+
+def test_a_caller_that_gives_up_takes_no_verdict_from_others():
+    go = Event()
+
+    def find(source):
+        go.wait(WAIT_S)
+        return accepted(source)
+
+    with StandingJudges(Pools(Fake(find), None)) as judges:
+        first, second = judges.judge("p", ["x", "y"])
+        assert not first.cancel()
+        go.set()
+        assert all(judged.verdict.accepted for judged in results([first, second]))
+
+
+class Dying(Fake):
+    """Its machine goes down with the first row."""
+
+    def run(self, jobs):
+        next(iter(jobs))
+        raise InfraError("the machine went down")
+        yield
+
+
+def test_where_clock_owners_end_all_wait_for_their_error_and_nobody_for_long(monkeypatch):
+    """Judgements under way neither hold up the end nor reach a clock owner."""
+    monkeypatch.setattr(engine, "TOGETHER", 1)
+    go = Event()
+
+    def find(source):
+        if source == "slow":
+            go.wait(WAIT_S)
+        return accepted(source)
+
+    clock = Dying(accepted)
+    clock.num_workers = 1
+    begin_s = time.monotonic()
+    with StandingJudges(Pools(Fake(find), clock)) as judges:
+        with judges.undisturbed():
+            early = judges.judge("p", ["early"])
+        late = judges.judge("q", ["slow"])
+        for futures in (early, late):
+            with pytest.raises(InfraError, match="went down"):
+                results(futures)
+        with judges.undisturbed():
+            pass
+    assert time.monotonic() - begin_s < WAIT_S / 2
+    go.set()
 
 
 def test_what_is_asked_least_lately_is_forgotten_but_not_what_is_being_judged():

@@ -27,7 +27,7 @@ def over_a_part(
     if call.is_extern:
         return None
     operator = call.operator
-    # Where a third operand is added, scaling a factor up would not scale the whole.
+    # With a third operand, scaling one factor does not scale the result.
     if Trait.MATRIX_PRODUCT in operator.traits and operator.factors[0].name == "input":
         axes = dict(operator.factors)
         if any(env[call.arg(name).name].dim() < 2 for name in axes if axes[name] == -2):
@@ -52,7 +52,7 @@ def _mean_loss(
     if "weight" in names or any(operand.dim() == 0 for operand in operands.values()):
         return None
     rank = max(operand.dim() for operand in operands.values())
-    # Operands of fewer dimensions broadcast along the rows, but for targets of whole rows.
+    # Operands of fewer dimensions are broadcast along the rows, except targets of whole rows.
     if Trait.TARGET_PER_ROW not in call.operator.traits:
         operands = {name: operand for name, operand in operands.items() if operand.dim() == rank}
     length = max(operand.shape[0] for operand in operands.values())

@@ -9,18 +9,19 @@ from typing import NamedTuple
 
 
 class Trait(StrEnum):
-    """A fact that is true of every call of the operator."""
+    """A fact about the calls of an operator."""
 
     # Arithmetic
     ADDS = "adds"
     """Adds values or subtracts them. A sum over the result is the sum of the operands' sums."""
     SCALES = "scales"
-    """Multiplies or divides. A factor that is the same along a sum may come after the sum."""
+    """Multiplies or divides. If a factor is constant along a summed axis, the sum may be computed
+    first and scaled afterwards."""
     CLAMPS = "clamps"
     """Limits values from below, from above or both, and returns the others as they are."""
     CHEAP = "cheap"
     """A kernel may compute the call again for each use: a few instructions an element, and no
-    special function."""
+    special function. (Batch norm: with given statistics.)"""
     UNDOES_ITSELF = "undoes itself"
     """Two such calls in a row return the input."""
     ORDERS = "orders"
@@ -42,8 +43,8 @@ class Trait(StrEnum):
     AVERAGES_WINDOWS = "averages windows"
     """The mean of the elements of each window."""
     ESTIMATED_BY_PART = "estimated by part"
-    """A part of the reduced elements gives about the same result, up to a factor: a kernel that
-    skips elements may look right."""
+    """Some of the reduced elements give about the same result, up to a known factor. So a kernel
+    that skips elements may pass."""
     KNOWN_OF_ONE = "known of one"
     """Along an axis of size 1 the result is the element, its absolute value, 0 or 1."""
     INDEX_OF_LARGEST = "index of largest"
@@ -55,8 +56,8 @@ class Trait(StrEnum):
 
     # Normalizations
     NORMALIZES = "normalizes"
-    """Where statistics are of the call's own input, a shift of a whole group of elements leaves the
-    first result as it is."""
+    """If the call computes statistics of its own input, adding a constant to a group of elements
+    does not change the first result."""
     IGNORES_SHIFT = "ignores shift"
     """As `NORMALIZES`, and the call keeps no statistics that depend on the shift."""
 

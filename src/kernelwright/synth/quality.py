@@ -81,7 +81,7 @@ MAX_ELEMENTS = 1 << 12
 ONLY_FOR = {"batch_norm_train": {"running_mean": 3, "running_var": 4}}
 """Operator -> operands that matter for one of its results only, and which."""
 TRUTHS = frozenset(name for name in names_with(Trait.READS_TRUTH) if operators()[name].commutes)
-"""Operators of two operands that matter as far as they are 0 or not."""
+"""Operators that only ask of their two operands whether each value is zero."""
 EXTREMES = frozenset({"maximum", "minimum"})
 LEAST_WHOLE_STD = 1e4
 """Deviation of whole numbers below which some are equal."""

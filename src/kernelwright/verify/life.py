@@ -38,7 +38,7 @@ from kernelwright.verify.tasks.cases import (
     manner_of,
     poison,
 )
-from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.tasks.task import ModuleTask, Task, closes_over_parts
 from kernelwright.verify.trial import REFUSALS, Trial
 from kernelwright.verify.values.compare import compare
 from kernelwright.verify.values.live import Live
@@ -280,7 +280,7 @@ class _Life:
         )
         task, rules = task or self.cases.base, self.cases.rules
         inputs = self._inputs() if inputs is None else inputs
-        start = self._start(task, reference)
+        before = reference.module_now()
         with task.usage():
             answer = reference.answer(inputs, case.generator)
         called = session.call_on(
@@ -298,6 +298,7 @@ class _Life:
         try:
             self.has_state |= answer.has_state
             posed = Posed(case, inputs, answer)
+            start = self._start(task, before, posed)
             looks_again = start is not None
             self.trial.check(
                 session, start or task, posed, called, comparison, looks_again=looks_again
@@ -306,15 +307,25 @@ class _Life:
             rejected.message += f" [call {self.num_calls} without a new start, {what}]"
             raise
 
-    def _start(self, task: Task, reference: Live) -> Task | None:
-        """The task that starts from the state before this call: a second look at the outputs calls
-        the reference again from there. None where the state is too large to be copied."""
-        if not self.has_state:
+    def _start(self, task: Task, before: torch.nn.Module | None, posed: Posed) -> Task | None:
+        """The task that starts from the state before a call. A second look at the outputs calls the
+        reference again, and that call must begin in the same state. None: the state is lost.
+
+        Args:
+            before: a copy of the reference in this state, where there is one.
+        """
+        if not isinstance(task, ModuleTask):
             return task
-        module = reference.module_now()
-        if module is None or not isinstance(task, ModuleTask):
+        rules = self.cases.rules
+        if before is not None and not closes_over_parts(before):
+            return task.starting_from(before, rules.device)
+        # Without a copy, the start of the task serves where it gives the same outputs.
+        try:
+            native = task.native_answer(posed.inputs, posed.case.generator, rules.device)
+        except UsageError:
             return None
-        return task.starting_from(module, self.cases.rules.device)
+        comparison = compare(native, posed.answer.outputs, rules.precision)
+        return task if comparison.mismatch is None else None
 
     def _manner(self, dice: random.Random, *, keeps_objects: bool) -> Manner:
         manner = manner_of(dice, dice.randrange(1, 5), dice.randrange(MAX_FIRST_TURN))

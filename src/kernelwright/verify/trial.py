@@ -245,8 +245,8 @@ class Trial:
         """Everything that one call shows.
 
         Args:
-            looks_again: where outputs are wrong by little; `task` must be in the state then that
-                the call began in.
+            looks_again: give outputs with small errors a second look. Then `task` must start from
+                the state before the call.
         """
         checks.check_process(session.guest.born, called.ran.process)
         is_module = isinstance(task, ModuleTask)

@@ -1,13 +1,14 @@
 """The engine of many judgements: judges side by side, and clock owners that time what they accept.
 
 A run that knows its jobs beforehand (`verify.many.run`) and judges that stand ready for a training
-run (`verify.many.standing`) hand batches to the engine and get one outcome for each job. A failure
-of ours is tried once more, apart from the candidates that it came with.
+run (`verify.many.standing`) hand batches to the engine and get one outcome for each job. If our
+side fails on a candidate, the engine judges the candidate once more, in a batch of its own.
 """
 
 import math
 import queue
 import threading
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,9 +27,10 @@ TOGETHER = 64
 """Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges let go of
 the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
 AHEAD = 2
-"""Rows that a clock owner has: the next row is there when the owner is through with one."""
+"""Rows that each clock owner holds. The second row waits there, so the owner never waits for a
+row."""
 END_S = 5.0
-"""Seconds for the judgements under way when a run ends; then their workers are ended."""
+"""Seconds that judgements under way get when a run ends. Then their workers are ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,11 @@ class JudgingEngine:
         self._batches: dict[str, list[str]] = {}
         """Contents of each batch that the judges have, by the batch's id."""
         self._num_batches = 0
-        self._accepted: deque[list[str]] = deque()
-        """Contents, by batch, that wait for a clock owner."""
+        self._accepted: list[str] = []
+        """Contents that wait to be part of a row, candidates of one reference side by side."""
         self._waiting: deque[list[str]] = deque()
         """Rows that no clock owner has yet."""
+        self._num_rows = 0
         self._rows: dict[str, list[str]] = {}
         """Contents of each row that clock owners have, by the row's id."""
         self._is_held = False
@@ -96,8 +99,8 @@ class JudgingEngine:
             self._listen(self._judges, self._to_judge, self._answered)
             if self._clock is not None:
                 self._listen(self._clock, self._to_time, self._timed)
-        except BaseException:
-            self._stack.close()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
             raise
         return self
 
@@ -110,13 +113,17 @@ class JudgingEngine:
         self._is_closed = True
         self._to_judge.put(None)
         self._to_time.put(None)
-        for thread in self._threads:
-            thread.join(END_S if self._open else None)
-        self._stack.__exit__(_type, _value, _trace)
+        has_work = bool(self._open) or self._has_failed
+        end_s = time.monotonic() + END_S
+        try:  # a second Ctrl-C ends the waiting, and the workers are ended all the same
+            for thread in self._threads:
+                thread.join(max(end_s - time.monotonic(), 0.0) if has_work else None)
+        finally:
+            self._stack.__exit__(_type, _value, _trace)
 
     def hand_in(self, batches: Iterable[list[Job]]) -> None:
-        """Have batches judged, each of one reference's candidates and in one worker. No job of
-        equal content may be open."""
+        """Have batches judged, each of one reference's candidates and in one worker. The caller
+        must not hand in a job while a job of equal content is open."""
         batches = list(batches)
         # All jobs are open before the first is judged: the last row of candidates to time goes to a
         # clock owner when no other job is open.
@@ -200,8 +207,7 @@ class JudgingEngine:
         else:
             accepted = self._judged(done.answer)
         with self._lock:
-            if accepted:
-                self._accepted.append(accepted)
+            self._accepted += accepted
             self._hand_to_clocks()
 
     def _judged(self, answer: Record) -> list[str]:
@@ -225,7 +231,7 @@ class JudgingEngine:
         """Hand out the rows that keep clock owners busy, and no more: rows that they have cannot be
         held back. Call this under the lock."""
         clock = self._clock
-        while clock is not None and not self._is_held:
+        while clock is not None and not self._is_held and not self._has_failed:
             if len(self._rows) >= AHEAD * clock.num_workers:
                 return
             if not self._waiting:
@@ -233,31 +239,31 @@ class JudgingEngine:
             if not self._waiting:
                 return
             row = self._waiting.popleft()
-            row_id = f"times of {row[0]}"
+            row_id = f"row-{self._num_rows}"
+            self._num_rows += 1
             self._rows[row_id] = row
             self._to_time.put((row_id, timing_job(self._open[content] for content in row)))
 
     def _form_rows(self, num_clocks: int) -> None:
-        """Make rows of all accepted batches, about equally long, for each clock owner or several.
-        Batches wait while they are few and other jobs are being judged."""
-        num_accepted = sum(map(len, self._accepted))
+        """Put all accepted candidates into rows of equal length. Each clock owner gets at least one
+        row. Candidates wait while they are few and other jobs are being judged."""
+        num_accepted = len(self._accepted)
         num_timing = sum(map(len, self._rows.values()))
         if num_accepted < TOGETHER * num_clocks and num_accepted + num_timing < len(self._open):
             return
+        if num_accepted == 0:
+            return
         num_rows = num_clocks * math.ceil(num_accepted / (TOGETHER * num_clocks))
-        while self._accepted:
-            most = math.ceil(num_accepted / num_rows)
-            row = self._accepted.popleft()
-            while self._accepted and len(row) + len(self._accepted[0]) <= most:
-                row += self._accepted.popleft()
-            self._waiting.append(row)
+        length = math.ceil(num_accepted / num_rows)
+        accepted, self._accepted = self._accepted, []
+        self._waiting.extend(accepted[i : i + length] for i in range(0, num_accepted, length))
 
     def _timed(self, done: Done) -> None:
         """A row came back from a clock owner."""
         with self._lock:
             row = self._rows.pop(done.id)
             if done.answer is None and len(row) > 1:
-                # One candidate may be to blame: each is timed by itself.
+                # One candidate of the row may have ended the clock owner: each is timed alone.
                 self._waiting.extendleft([content] for content in reversed(row))
                 self._hand_to_clocks()
                 return

@@ -9,6 +9,7 @@ import queue
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,17 +81,26 @@ class _Run:
         if not firsts:
             return
         settle = self._outcomes.put
-        with JudgingEngine(self.executor, self.clock, settle, settle) as engine:
-            engine.hand_in(_batched(firsts, self.folder.failed, 2 * self.executor.num_workers))
-            # Records are written by this thread alone.
-            for _ in firsts:
-                outcome = self._outcomes.get()
-                if isinstance(outcome, BaseException):
-                    raise outcome
-                if outcome.timed_s is not None:
-                    self._clock_times.append(outcome.timed_s)
-                self._record(outcome.job, outcome.finding)
-            self._stages = engine.take_stages()
+        try:
+            with JudgingEngine(self.executor, self.clock, settle, settle) as engine:
+                engine.hand_in(_batched(firsts, self.folder.failed, 2 * self.executor.num_workers))
+                for _ in firsts:
+                    self._take(self._outcomes.get())
+                self._stages = engine.take_stages()
+        except BaseException:  # a Ctrl-C, say: no judged candidate is judged again
+            while not self._outcomes.empty():
+                with suppress(Exception):
+                    self._take(self._outcomes.get())
+            raise
+
+    def _take(self, outcome: JobOutcome | BaseException) -> None:
+        """Record an outcome; raise the exception that ended the engine. Only the thread of the
+        caller writes records."""
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome.timed_s is not None:
+            self._clock_times.append(outcome.timed_s)
+        self._record(outcome.job, outcome.finding)
 
     def _first_of_each_content(self) -> list[Job]:
         firsts = []

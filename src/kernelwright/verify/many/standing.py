@@ -31,9 +31,9 @@ class JudgedCandidate:
 
     verdict: Verdict | None
     failure: str = ""
-    """A failure of ours, or a program that nothing can be judged by."""
+    """Why there is no verdict: our side failed, or the program is no usable reference."""
     is_usage: bool = False
-    """It is the program that cannot be judged by, whatever the candidate."""
+    """The program is at fault: no candidate can be judged against this program."""
     at_s: float = field(default_factory=time.monotonic, compare=False)
     """When it was found, by this process's clock."""
 
@@ -78,8 +78,12 @@ class StandingJudges:
             reference: text of the program.
         """
         if not self._is_begun:
-            self._stack.enter_context(self._engine)
             self._is_begun = True
+            try:
+                self._stack.enter_context(self._engine)
+            except BaseException as error:
+                self._broken = error
+                raise
         jobs = [Job(id="", reference=reference, candidate=source) for source in sources]
         fresh: list[Job] = []
         futures = []
@@ -87,6 +91,8 @@ class StandingJudges:
             for job in jobs:
                 if (future := self._known.get(job.content)) is None:
                     future = self._known[job.content] = Future()
+                    # A caller that no longer waits cannot cancel a judgement under way.
+                    future.set_running_or_notify_cancel()
                     fresh.append(job)
                 self._known.move_to_end(job.content)
                 futures.append(future)

@@ -14,9 +14,9 @@ COMPUTING_FAMILIES = {"reduction", "scan", "pooling", "sorting", "loss"}
 
 
 def _is_work(operator: Operator) -> bool:
-    """Whether a kernel should do the work of such a call. Not movement, tests of truth, and
-    arithmetic of two operands: host code needs those for sizes and masks."""
-    if Trait.READS_TRUTH in operator.traits:
+    """Whether the rule asks for a kernel in the place of such a call. Host code may move data, test
+    truth values and combine two operands, for sizes and masks."""
+    if Trait.READS_TRUTH in operator.traits or operator.family == "scatter":
         return False
     if operator.numerics in (Numerics.CONTRACTION, Numerics.REDUCTION):
         return True

@@ -332,15 +332,18 @@ class ModuleTask(Task):
         return module.double() if double else module
 
     def _copy(self, device: torch.device) -> torch.nn.Module:
-        """The module as at the start. Functions that it holds close over parts of the module they
-        were made in, and copying would leave them there: such a module is built again."""
+        """The module as at the start. A function that closes over parts of the module would keep
+        the parts of the original in a copy: such a module is built again."""
         module = self.module(device)
-        values = (value for part in module.modules() for value in vars(part).values())
-        if not any(isinstance(value, FunctionType) for value in values):
+        if not closes_over_parts(module):
             return deepcopy(module)
         with seeded(self.seed, device), self.usage(), torch.device(device):
             other = self.build().to(device)
         other.load_state_dict(module.state_dict())
+        entries = entries_of(other)
+        with torch.no_grad():  # `state_dict` leaves out buffers that are not persistent
+            for name, value in entries_of(module).items():
+                entries[name].copy_(value)
         return other.train(module.training)
 
     def as_constructed(self) -> "ModuleTask":
@@ -436,6 +439,12 @@ class ModuleTask(Task):
         for device in self._modules:
             changed._modules[device] = change(self._copy(device))
         return changed
+
+
+def closes_over_parts(module: torch.nn.Module) -> bool:
+    """Whether a function with a closure is an attribute of the module or of a submodule."""
+    values = (value for part in module.modules() for value in vars(part).values())
+    return any(isinstance(value, FunctionType) and value.__closure__ for value in values)
 
 
 def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -120,12 +120,16 @@ class Live:
 
     def module_now(self) -> torch.nn.Module | None:
         """A copy of the native module with the state that the last call left. None for functions,
-        and for modules of more than `COPIED_BYTES`."""
+        for modules of more than `COPIED_BYTES`, and for modules that cannot be copied."""
         module = self._native
         if not isinstance(module, torch.nn.Module):
             return None
-        num_bytes = sum(tensor.nbytes for tensor in _state(module).values())
-        return deepcopy(module) if num_bytes <= COPIED_BYTES else None
+        if sum(tensor.nbytes for tensor in _state(module).values()) > COPIED_BYTES:
+            return None
+        try:
+            return deepcopy(module)
+        except Exception:  # a call may leave a generator, a lock or a stream in the module
+            return None
 
     def duplicate(self) -> Self:
         """A deep copy, with a state of its own."""
