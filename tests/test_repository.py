@@ -20,6 +20,9 @@ MAX_FUNCTION_LINES = 60
 MAX_FOLDER_FILES = 25
 MOST_WORDS = 30
 """The most words of a sentence of a docstring."""
+MOST_WORDS_OF_PAGES = 25
+SENTENCES_AS_RECORDED = {"LOG.md", "CHANGELOG.md", "lint-kernelbench.md"}
+"""Pages of findings: their entries are short instead, or lists of tasks."""
 MOST_LOG_WORDS = 120
 """The most words of an entry of docs/LOG.md, its title and its tables not counted."""
 EMPTY_NAMES = {"each", "found", "made", "given", "held", "told"}
@@ -140,6 +143,38 @@ def test_sentences_of_docstrings_are_short():
         if len(sentence.split()) > MOST_WORDS
     ]
     assert long == []
+
+
+def paragraphs(page: str) -> Iterator[str]:
+    """The paragraphs and list items of a page in Markdown, without code, tables and titles."""
+    page = re.sub(r"```.*?```|<!--.*?-->", "", page, flags=re.DOTALL)
+    lines: list[str] = []
+    for line in [*page.splitlines(), ""]:
+        is_item = re.match(r"\s*([-*]|\d+\.)\s", line) is not None
+        is_text = bool(line.strip()) and not line.lstrip().startswith(("|", "#"))
+        if lines and (is_item or not is_text):
+            yield " ".join(lines)
+            lines = []
+        if is_text:
+            lines.append(line.strip())
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in DOCS if page.name not in SENTENCES_AS_RECORDED], ids=lambda p: p.name
+)
+def test_sentences_of_documents_are_short(page):
+    long = [
+        sentence
+        for paragraph in paragraphs(page.read_text(encoding="utf-8"))
+        for sentence in re.split(r'(?<=[.!?:;])\s+(?=[A-Z"`*\[(])', paragraph)
+        if len(sentence.split()) > MOST_WORDS_OF_PAGES
+    ]
+    assert long == []
+
+
+def test_a_long_sentence_of_a_document_is_seen():
+    page = "# Title\n\n- one two\n  three. Four\n\n| a | b |\n\n```\ncode\n```\nfive"
+    assert list(paragraphs(page)) == ["- one two three. Four", "five"]
 
 
 def log_words(entry: str) -> int:

@@ -7,14 +7,15 @@ from kernelwright.core.record import Record
 
 INTRODUCTION = """# Public architectures
 
-Models of transformers, timm, torchvision, diffusers and torch.nn, with random weights and small
-configurations, as a user calls them: decoders with their caches, in prompts and in decode steps.
+These are models of transformers, timm, torchvision, diffusers and torch.nn, with random weights
+and small configurations. They are called as a user calls them. Decoders have their caches, and run
+prompts and decode steps.
 Each model goes through lowering, its text and back, a run against eager PyTorch, writing, forms,
 and proposals of fragments. No kernel is searched here.
 
-`python -m tools.architectures run FILE` measures them, and `python -m tools.architectures table
-results/architectures-cpu.jsonl > docs/models.md` makes this page. "Calls in PyTorch" counts calls
-without an operator record; these stay in PyTorch."""
+`python -m tools.architectures run FILE` measures the models. The command for this page is
+`python -m tools.architectures table results/architectures-cpu.jsonl > docs/models.md`.
+"Calls in PyTorch" counts calls without an operator record; these stay in PyTorch."""
 SLOWEST = 15
 LOWERING_S = 20.0
 """CPU seconds that lowering an architecture may take."""

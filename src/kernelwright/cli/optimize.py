@@ -30,7 +30,7 @@ from kernelwright.cli.options import (
 from kernelwright.cli.result import results_table
 from kernelwright.cli.signals import SIGNALLED
 from kernelwright.core.folders import check_folder
-from kernelwright.core.progress import Progress
+from kernelwright.core.progress import OnProgress, Progress
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT
@@ -118,7 +118,6 @@ def command(
         fleet = Workers(number=workers, cluster=cluster) if workers or cluster else None
         if fleet is not None and library is None:  # what workers find goes through a library
             library = Path(folders.enter_context(TemporaryDirectory(prefix="kernelwright-")))
-
         options = SearchOptions(
             device=device.value,
             precision=precision.value,
@@ -138,8 +137,7 @@ def command(
             library=Library(library, partial(note, style="yellow")) if library else None,
         )
         if package is not None and not result["interrupted_by"]:
-            show(Progress(stage="exporting", subject=str(package), budget_s=budget_s))
-            _export(target, folder / "optimized.py", package, result)
+            _export(target, folder / "optimized.py", package, result, show)
     render(folder / "records.jsonl", folder / "report.html")
     _note_failures(result)
     if json:
@@ -150,8 +148,10 @@ def command(
         raise typer.Exit(SIGNALLED + Signals[signal_name])
 
 
-def _export(target: str, optimized: Path, package: Path, result: Record) -> None:
-    """Write the package of what was delivered."""
+def _export(target: str, optimized: Path, package: Path, result: Record, show: OnProgress) -> None:
+    """Write the package of the delivered module."""
+    budget_s = result["budget"]["budget_s"]
+    show(Progress(stage="exporting", subject=str(package), budget_s=budget_s))
     from kernelwright.deploy.targets import export_target
     from kernelwright.verify.judge import device_named
 

@@ -1,8 +1,8 @@
 """Findings from a candidate's source text alone: refusals before anything runs, and hints.
 
-Text can always be made to say less than it does: the rules (`verify.rules`) make cheap cheats cheap
-to stop and name their line; what decides is the dynamic probes. A rule refuses only what no honest
-kernel needs and no probe can decide. All else is a hint and goes to the verdict's advice.
+A text can always hide what the code does. So the rules (`verify.rules`) only stop simple cheats, at
+little cost, and name their line. The dynamic probes decide. A rule refuses only code that no honest
+kernel needs and that no probe can decide. All else is a hint and goes to the verdict's advice.
 """
 
 import io
