@@ -288,7 +288,63 @@ GENERATOR = (ATTRIBUTE[0], "self.last", "self.last, self.rest = x[-1:].clone(), 
 CLOSURE = "(lambda act: lambda x: act(x))(nn.ReLU())"
 
 
-@pytest.mark.parametrize("act", ["F.relu", "nn.ReLU()", CLOSURE])
+IN_A_DICT = (
+    "self.cache = {'last': torch.zeros(1, 16)}",
+    "self.cache['last']",
+    "self.cache['last'] = x[-1:].clone()",
+)
+REMEMBERS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shift_kernel(x, last, y, n, C: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n, other=0.0)
+    inside = tl.load(x + at - C, mask=(at < n) & (at >= C), other=0.0)
+    before = tl.where(at < C, tl.load(last + at, mask=at < C, other=0.0), inside)
+    tl.store(y + at, tl.maximum(value, 0.0) + 0.5 * before, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {keep}
+
+    def forward(self, x):
+        x, last = x.contiguous(), {last}.contiguous()
+        y, n = torch.empty_like(x), x.numel()
+        shift_kernel[(triton.cdiv(n, 256),)](x, last, y, n, C=x.shape[1], BLOCK=256)
+        {store}
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    "act", ["F.relu", "nn.ReLU()", CLOSURE], ids=["function", "part", "closure"]
+)
+@pytest.mark.parametrize(
+    "state",
+    [ATTRIBUTE, BUFFER, IN_A_LIST, IN_A_DICT],
+    ids=["attribute", "buffer", "list", "dict"],
+)
+def test_a_candidate_that_remembers_the_last_call_is_accepted(tmp_path, act, state):
+    """Each case starts anew, wherever the module keeps its state."""
+    keep, last, store = state
+    path = tmp_path / "shifts.py"
+    path.write_text(SHIFTS.format(act=act, keep=keep, last=last, store=store))
+    source = REMEMBERS.format(keep=keep, last=last, store=store)
+    with Judge("cpu", times=False, seed=3) as judge:
+        verdict = judge.verify(load_task(path), Candidate(source=source))
+    assert verdict.accepted, verdict.message
+
+
+@pytest.mark.parametrize(
+    "act", ["F.relu", "nn.ReLU()", CLOSURE], ids=["function", "part", "closure"]
+)
 @pytest.mark.parametrize(
     "state",
     [ATTRIBUTE, BUFFER, IN_A_LIST, GENERATOR],
