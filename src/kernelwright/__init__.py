@@ -1,6 +1,7 @@
 """kernelwright: PyTorch programs in, verified Triton kernels out.
 
-Importing this package is light: torch is loaded when `optimize` or `verify` is first used.
+Importing the package loads no torch: the first use of a function such as `optimize` or `verify`
+loads torch.
 """
 
 from importlib import import_module

@@ -1,4 +1,2 @@
-"""Benchmark suites through the whole product, with a record for each case.
-
-`judge` measures the judge, the other modules measure kernel writers.
-"""
+"""Benchmark suites for kernel writers: each case gives one record. `judge` holds the benchmarks of
+the judge."""

@@ -1,5 +1,5 @@
-"""`torch.compile(model, backend="kernelwright")`: verified kernels behind the line that users write
-already (docs/compile.md)."""
+"""The backend of `torch.compile(model, backend="kernelwright")`. Inductor's code runs first;
+verified kernels replace the code where they are faster (docs/compile.md)."""
 
 
 def wait(timeout_s: float | None = None) -> bool:

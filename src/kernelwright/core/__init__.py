@@ -1,1 +1,2 @@
-"""Contracts every layer shares: errors, verdicts, candidates, records, seeds. No torch."""
+"""Types and functions that all layers share: errors, verdicts, candidates, plans, records, seeds,
+benchmark scores. The package imports no torch."""

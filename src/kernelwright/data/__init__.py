@@ -1,1 +1,2 @@
-"""Data to train on: programs of real modules, pairs, and pools of judged answers."""
+"""Training data: programs from real modules, pairs, and pools of judged answers. `inductor` turns
+TorchInductor's kernels into candidates."""

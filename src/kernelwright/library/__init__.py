@@ -1,4 +1,2 @@
-"""A library of kernels that the judge accepted: the next search of the same program starts there.
-
-`entry` defines what is kept and under which key, `store` keeps the entries on disk.
-"""
+"""Results of earlier searches, by program text, GPU and versions: the kernel that won, or that
+PyTorch stays. `entry` defines entry and key, `store` keeps entries on disk."""

@@ -1,1 +1,2 @@
-"""Every fact about an operator, once: its types, FLOPs, bytes, ATen names and traits."""
+"""Operator records: shapes, dtypes, FLOPs, bytes, ATen names and traits, each fact once. `forms`
+says how operators are called, `ranges` how results are spread."""

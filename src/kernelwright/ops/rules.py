@@ -68,7 +68,11 @@ def replaced_size(shape: tuple[int, ...], at: int, *sizes: int) -> tuple[int, ..
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all `shapes` broadcast to."""
+    """The shape that all `shapes` broadcast to.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+    """
     rank = max(map(len, shapes), default=0)
     result = []
     for sizes in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
@@ -122,7 +126,11 @@ def promote(*values: TensorType | float | None) -> str:
 
 
 def common(*tensors: TensorType) -> str:
-    """The one dtype of `tensors`, for operators that do not promote."""
+    """The dtype that all `tensors` share, for operators that do not promote.
+
+    Raises:
+        ValueError: the dtypes differ.
+    """
     dtypes = sorted({t.dtype for t in tensors})
     require(len(dtypes) == 1, f"dtypes differ: {', '.join(dtypes)}")
     return dtypes[0]
@@ -146,7 +154,7 @@ def floating(dtype: str) -> str:
 
 
 def accumulated(dtype: str) -> str:
-    """Result of a sum or product: int64 for every integer and for bool."""
+    """The dtype of a sum or product: int64 for integers and bool; floats keep their dtype."""
     return dtype if is_float(dtype) else "int64"
 
 
@@ -175,8 +183,10 @@ def _join(a: str, b: str) -> str:
 
 
 def pointwise_layout(shape: tuple[int, ...], tensors: Sequence[TensorType]) -> Layout:
-    """Layout eager gives a pointwise result of `shape`: the first operand that spans channels
-    and space decides; those that broadcast over either leave it to the next."""
+    """The layout that eager PyTorch gives a pointwise result of `shape`; contiguous unless the rank
+    is 4 or 5. The first operand with more than one channel and more than one pixel decides. A
+    channels-last operand of the whole shape decides too; operands of lower rank count as
+    contiguous."""
     if len(shape) not in (4, 5) or all(t.layout is Layout.CONTIGUOUS for t in tensors):
         return Layout.CONTIGUOUS
     for operand in tensors:

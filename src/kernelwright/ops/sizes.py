@@ -248,7 +248,8 @@ def _inner_variables(size: Expr) -> tuple[Var, ...]:
 
 
 def evaluate(size: Size, value: Callable[[Var], Any]) -> Any:
-    """The size where `value` says what each variable is: ints, NumPy arrays, or sizes."""
+    """The value of a size expression. `value` gives each variable an int, a NumPy array or a
+    size."""
     match size:
         case Var():
             return value(size)

@@ -57,7 +57,11 @@ def extent(kernel: int, dilation: int) -> int:
 
 
 def convolved(sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Sizes:
-    """Output sizes of a convolution."""
+    """Output sizes of a convolution; `padding` is added on both sides.
+
+    Raises:
+        ValueError: the kernel does not fit into the padded input.
+    """
     out_sizes = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         require(

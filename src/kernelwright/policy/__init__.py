@@ -1,5 +1,3 @@
-"""Kernel writers that are language models: prompts in, answers out.
-
-A policy is the embedded model, a model in a folder, or a model behind a URL. `prompt` writes the
-question, `answer` reads the plan and the code, `local` decodes, `endpoint` asks a server.
-"""
+"""Language models as kernel writers, behind the interface `Policy`, which the teacher also
+implements. `prompt` writes requests, `answer` reads answers, `local` decodes, `endpoint` asks a
+server."""

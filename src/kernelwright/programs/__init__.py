@@ -3,5 +3,6 @@
 `lowering` makes programs from modules, `text` prints them, `parsing` reads them back. `fragments`
 takes parts out and puts kernels back in. `algebra` and `rewrites` change a program without a change
 of its values, `resizing` and `sizes` give the program other sizes, `draws` says how its inputs are
-drawn.
+drawn. `capture` helps `lowering`, `reference` runs programs in PyTorch, `traffic` estimates bytes
+and launches.
 """

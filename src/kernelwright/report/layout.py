@@ -31,7 +31,12 @@ class DrawingLayout:
 
 
 def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> DrawingLayout:
-    """Place nodes of the given widths; every edge (a, b) has a < b."""
+    """The layered drawing of a DAG: a row and a center for each node, a path for each edge.
+
+    Args:
+        widths: widths of the nodes in pixels.
+        edges: pairs (a, b) of node numbers, with a < b.
+    """
     rows = _rows(len(widths), edges)
     graph = _DrawnGraph(list(widths), list(rows))
     chains = [graph.add_chain(a, b) for a, b in edges]

@@ -1,1 +1,2 @@
-"""The rewards of the three papers, as functions of a verdict, and the advantages of a group."""
+"""Rewards of AutoTriton, TritonRL and DRTriton, and our own, as functions of an answer's outcome.
+`advantages` compares the answers of a group."""

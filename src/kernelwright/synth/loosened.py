@@ -53,8 +53,8 @@ def loosened(program: Program, rng: random.Random, *, numbers: float, outputs: f
 
 
 def with_other_numbers(program: Program, rng: random.Random) -> Program:
-    """Numbers of calls drawn anew, and some inputs become numbers; zero stays, and so do the types
-    of all results."""
+    """The program with other attributes: floats, group counts and open reshape sizes are drawn
+    anew, and some inputs become numbers. Zero stays zero, and the types of all results stay."""
     program = _with_inputs_as_numbers(program, rng)
     calls = tuple(_renumbered(call, rng) for call in program.calls)
     return replace(program, calls=calls)

@@ -18,7 +18,8 @@ from kernelwright.teacher.window import convolution, pooling
 
 
 class Family(Protocol):
-    """A kind of kernels."""
+    """The interface of a kernel family, which a module implements: pointwise, reduction, matmul and
+    others."""
 
     def classify(self, program: Program) -> bool:
         """Whether it can write the program."""
@@ -73,9 +74,9 @@ def write(
         limit: at most this many.
         seed: of the draws that make candidates diverse; equal seeds, equal candidates.
         precision: "strict", "tf32" or "kernelbench": which dot precisions may be used.
-        draw: "cost": the best by the teacher's own judgement first, then draws from the others,
-            a third, so that a model that learns from candidates sees more than the favourites;
-            "uniform": all drawn alike from all ways.
+        draw: "cost": two thirds are the best by the family's estimate; a third is drawn from the
+            rest, so that a learning model sees more than favourites. "uniform": all candidates are
+            drawn from all ways alike.
 
     Returns:
         An empty list where the program is not writable.

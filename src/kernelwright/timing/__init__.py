@@ -1,1 +1,2 @@
-"""Clocks: cold caches, interleaved calls, intervals of medians, deadlines."""
+"""Measurement of times: the lock of a GPU, cold caches, interleaved calls, intervals of medians.
+The package also has deadlines and the physical floor of a time."""

@@ -22,7 +22,8 @@ have negative numbers."""
 
 @dataclass(slots=True)
 class Pairs:
-    """Times in ms, pair by pair."""
+    """Times of paired calls in ms: entry i of both lists is one call of the reference and one of
+    the candidate."""
 
     reference_ms: list[float] = field(default_factory=list)
     candidate_ms: list[float] = field(default_factory=list)

@@ -1,1 +1,2 @@
-"""Programs out of other people's modules, each lowered in a confined process."""
+"""Programs from other people's modules. A child process with limits lowers each module, but does
+not stop hostile code."""

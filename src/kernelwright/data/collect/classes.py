@@ -48,7 +48,8 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def module_classes(module: ModuleType) -> list[type[torch.nn.Module]]:
-    """Subclasses of nn.Module that this module itself defines, in the order of the file."""
+    """Top-level subclasses of nn.Module that this module itself defines, in the order of the file.
+    Nested classes and aliases are left out."""
     classes = [
         value
         for name, value in vars(module).items()

@@ -181,8 +181,10 @@ def _fits(value: Any, hint: type) -> bool:
 
 
 def config_classes(cls: type, name: str, hint: Any) -> list[type]:
-    """Classes of configuration objects that a parameter called `config` may want: what is
-    annotated, what the class names, or those in sight whose name begins most like the class's."""
+    """Classes for a constructor's parameter that takes a configuration object, the likeliest first;
+    none if the name is no such parameter's. The annotation counts first, then the attribute
+    `config_class`. Otherwise the module's classes named *Config follow, by the length of the common
+    prefix."""
     if "config" not in name.lower() and name.lower() not in ("cfg", "args"):
         return []
     named = [hint, getattr(cls, "config_class", None)]

@@ -129,5 +129,5 @@ def any_layer() -> nn.Module:
 
 
 def any_function(x: torch.Tensor) -> torch.Tensor:
-    """In the place of an activation."""
+    """ReLU: the value for a constructor's parameter that is annotated as a callable."""
     return torch.relu(x)

@@ -41,7 +41,8 @@ Example = dict[str, Any]
 
 
 def examples_for(module: nn.Module) -> Iterator[Example]:
-    """Sets of inputs to try, the likeliest first, at most MAX_TRIES."""
+    """Distinct sets of inputs for a forward, the likeliest first, at most MAX_TRIES. A `Spec`
+    stands for each tensor; `made` makes the tensors."""
     shapes, seen = primary_shapes(module), set()
     choices = list(_choices(module))
     for names in choices:
@@ -124,8 +125,9 @@ _OFTEN_NEEDED = ("rotary", "positions", "angles")
 
 
 def kind_of(parameter: inspect.Parameter) -> str:
-    """The kind of input that a parameter of forward takes: "tensor", "ids", "mask" ...; "plain"
-    where an optional one is best left alone."""
+    """The kind of input that a parameter of forward takes, a key of `_BY_KIND`: "tensor", "ids",
+    "mask" and others. A "plain" parameter gets None, or is left out if the parameter is optional.
+    """
     hint = str(parameter.annotation)
     is_annotated = parameter.annotation is not parameter.empty
     says_tensor = "Tensor" in hint

@@ -28,7 +28,7 @@ class CollectOutcome(StrEnum):
 
 
 class Refused(Exception):
-    """A module gives nothing, and why."""
+    """A module gives no program; `outcome` and `detail` say why."""
 
     def __init__(self, outcome: CollectOutcome, detail: object = "") -> None:
         super().__init__(f"{outcome}: {detail}")

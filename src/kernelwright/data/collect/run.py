@@ -55,10 +55,12 @@ def collect(
     limit: int | None = None,
     say: Say = lambda _: None,
 ) -> Record:
-    """Collect a target's programs into a JSONL file; the summary's record.
+    """Write the programs of a target's modules to a JSONL file, and return the record of the
+    summary. An unfinished file is resumed.
 
     Args:
-        limit: programs after which to stop; a later call without it goes on.
+        limit: the most programs in the file, those of earlier calls included; a later call without
+            a limit continues.
 
     Raises:
         UsageError: there is no such target, or the file holds something else.

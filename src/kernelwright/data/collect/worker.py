@@ -25,10 +25,13 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 def collects(max_calls: int, levels: list[int], timeout_s: float) -> "CollectWorker":
-    """The factory of the workers.
+    """A worker, made once in its process. The process then fetches nothing from model hubs and has
+    one torch thread.
 
     Args:
-        timeout_s: of one file's import, and of one module.
+        max_calls: the most calls of a program.
+        levels: numbers of calls that are kept; all where empty.
+        timeout_s: processor time for the import of one file, and for one module.
     """
     os.environ.update(_OFFLINE)
     torch.set_num_threads(1)  # threads do not survive the fork

@@ -1,1 +1,2 @@
-"""Pairs of a program and a correct answer: written, judged and assembled into a data set."""
+"""Pairs of a request and an answer, assembled into a data set. A recipe says which pairs are
+judged; rejected pairs go to the file of negatives."""

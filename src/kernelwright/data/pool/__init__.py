@@ -1,1 +1,2 @@
-"""Pools: answers of a policy to many programs, judged and timed once, to learn from often."""
+"""Pools: answers of a policy and of the teacher to many programs, for repeated training. A recipe
+chooses the answers that are judged and timed."""

@@ -1,1 +1,2 @@
-"""The forms in which programs call an operator: which arguments, of which kinds."""
+"""Operator forms: the ways to call an operator, by ranks, dtypes and named sizes of operands.
+`synth` draws calls from these forms."""

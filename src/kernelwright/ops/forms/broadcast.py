@@ -55,7 +55,8 @@ def _patterns(present: tuple[bool, ...], weights: tuple[int, int]) -> Menu:
 
 
 class Into:
-    """Shapes of an operand that broadcasts to a given shape; a menu for each of its axes."""
+    """Shapes of an operand that broadcasts to the last `rank` axes of `shape`. A menu for each axis
+    chooses the full size or 1; `weights` are of these two."""
 
     def __init__(self, shape: Shape, rank: int, weights: tuple[int, int]) -> None:
         self._wide = shape[len(shape) - rank :]

@@ -69,7 +69,7 @@ def sizes(letter: str, count: int) -> Shape:
 
 
 def replaced(shape: Shape, at: int, *others: Any) -> Shape:
-    """`shape` with other sizes, or none, in the place of one."""
+    """`shape` with the sizes `others`, possibly none, in place of the size at index `at`."""
     return (*shape[:at], *others, *shape[at + 1 :])
 
 

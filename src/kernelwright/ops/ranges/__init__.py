@@ -1,1 +1,2 @@
-"""In which range the result of an operator lies, from the ranges of its inputs."""
+"""Spreads of operator results: range, mean, deviation and share of zeros, computed from the spreads
+of the operands."""

@@ -52,6 +52,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 def exp_of(x: float) -> float:
+    """exp(x), where a large x is cut so that the result stays finite."""
     return exp(min(x, _LARGEST_EXPONENT))
 
 

@@ -142,6 +142,7 @@ def scale(v: Spread, factor: float) -> Spread:
 
 
 def shift(v: Spread, by: float) -> Spread:
+    """The spread of v + by. A number `by` other than 0 leaves no share of zeros."""
     return Spread(
         v.low + by,
         v.high + by,
@@ -278,10 +279,12 @@ def _has_fresh_signs(v: Spread) -> bool:
 
 
 def extreme(v: Spread, count: float, sign: int) -> Spread:
-    """The largest (sign 1) or smallest (-1) of `count` elements.
+    """The spread of the largest (sign 1) or smallest (-1) of `count` elements that are spread like
+    `v`.
 
-    Mean and deviation are those of normal values, to a few percent from 1 to 10^7 of them; of few
-    different whole numbers, all of which are as likely, the last one is soon reached.
+    Mean and deviation assume normal values, with an error of a few percent from 1 to 10^7 elements.
+    Whole numbers in a range below `count` count as equally likely; of two numbers, the mean gives
+    the shares.
     """
     if count <= 1:
         return v

@@ -1,1 +1,2 @@
-"""A module's calls as programs, with all that its forward reads and returns."""
+"""Helpers of `lowering`: objects and unusual dtypes in a module's inputs and results, and messages
+for modules that cannot be captured."""

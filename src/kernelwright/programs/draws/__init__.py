@@ -1,1 +1,2 @@
-"""How the inputs of a program are drawn, and where its values lie."""
+"""Distributions of a program's inputs, and the ranges of its values that follow from these
+distributions."""

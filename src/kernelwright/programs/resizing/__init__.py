@@ -1,1 +1,1 @@
-"""The same program at other sizes."""
+"""Copies of a program at other fixed sizes: small sizes for the CPU, odd sizes for the judge."""

@@ -1,1 +1,2 @@
-"""Programs whose sizes vary from call to call."""
+"""One program for several sizes: attributes that differ between the sizes become functions of the
+sizes."""

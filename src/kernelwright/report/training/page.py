@@ -122,7 +122,8 @@ def comparison(runs: Sequence[Training]) -> str:
 
 
 def names_of(runs: Sequence[Training]) -> list[str]:
-    """Names from the runs' folders: as short as tells them apart."""
+    """Names of runs: the shortest ends of their folders' paths, of equal length, that differ. Runs
+    in one folder share a name."""
     paths = [run.folder.resolve() for run in runs]
     for length in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-length:]) for path in paths]

@@ -12,10 +12,10 @@ PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS =
 
 
 def checked(result: int) -> int:
-    """`result` of a call.
+    """The result of a C call, unless the call failed.
 
     Raises:
-        OSError: it is negative.
+        OSError: the result is negative; errno names the error.
     """
     if result < 0:
         number = ctypes.get_errno()
@@ -42,6 +42,11 @@ def unshare(flags: int) -> None:
 
 
 def setns(handle: int, flag: int) -> None:
+    """Move the calling thread into the namespace behind a file descriptor.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
     checked(_libc.setns(ctypes.c_int(handle), ctypes.c_int(flag)))
 
 

@@ -1,2 +1,2 @@
-"""The guest's side: this code runs in the process of a hostile candidate. The host trusts nothing
-that comes from here."""
+"""The guest's side: code in the process of a hostile candidate, and the fork server (`forkloop`).
+The host trusts no answer of a guest."""

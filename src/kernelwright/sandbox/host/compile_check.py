@@ -42,7 +42,8 @@ def compile_check(
         inputs: tensors (only their shapes, strides and types are used; meta tensors will do) or
             plain numbers.
         init: as for `Guest.load`; the module is made on the meta device.
-        trusted: as for `ForkServer.guest`: what is compiled here, guests on the GPU need not.
+        trusted: the source is our own. Compiled kernels then go to the cache that trusted guests on
+            the GPU share (`ForkServer.guest`).
 
     Raises:
         GuestFault: the candidate does not load or compile ("compile" with the line), or its host

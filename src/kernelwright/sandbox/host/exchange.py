@@ -42,7 +42,7 @@ class Exchange:
         """The guest's first message.
 
         Raises:
-            TimeoutError, wire.Closed, wire.Malformed: the guest did not start.
+            TimeoutError, wire.Closed, wire.MalformedFrame: the guest did not start.
         """
         try:
             return self._receive(time.monotonic() + _START_S)[0]

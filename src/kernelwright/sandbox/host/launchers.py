@@ -40,10 +40,11 @@ def folder() -> Path:
 
 
 def plain_signature(types: object) -> tuple[str, ...] | None:
-    """The signature in words that Triton knows; None where there are others (tuples, descriptors),
-    which guests build for themselves.
+    """The types of a kernel's arguments as Triton's words. None if a type is no scalar or pointer,
+    or if there are more than MAX_ARGUMENTS.
 
-    Every pointer is written alike: the C source is the same for all of them.
+    The argument comes from a guest and may be any object. Every pointer becomes "*i8", because the
+    C source is the same.
     """
     if not isinstance(types, list) or len(types) > MAX_ARGUMENTS:
         return None

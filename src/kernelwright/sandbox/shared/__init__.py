@@ -1,1 +1,2 @@
-"""The common code of host and guest: frames on the wire, contracts, tensors as bytes."""
+"""The code that host and guest both import: frames on the wire, requests and replies, tensors as
+bytes, temporary folders."""

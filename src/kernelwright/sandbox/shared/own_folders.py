@@ -30,7 +30,8 @@ _turn = threading.RLock()
 
 
 def make(purpose: str) -> Path:
-    """A new empty folder. It is there until `remove`, or the end of this process.
+    """A new empty folder with mode 0700. `remove` or the end of this process removes the folder.
+    After a kill, the next process that makes a folder removes the stale folder.
 
     Args:
         purpose: a word in the folder's name.

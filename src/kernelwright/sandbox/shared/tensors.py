@@ -41,6 +41,8 @@ _MAX_RANK = 64
 
 @dataclass(frozen=True, slots=True)
 class TensorMeta:
+    """Shape, strides in elements and dtype of a tensor, without its values."""
+
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     """In elements."""

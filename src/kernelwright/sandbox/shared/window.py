@@ -51,10 +51,13 @@ class Window:
 
 @cache
 def opened(handle: str) -> torch.Tensor:
-    """Guest side: the window of this handle; from then on it stays mapped.
+    """The guest's side: the window as uint8 memory on cuda:0. The memory stays mapped.
+
+    Args:
+        handle: `Window.handle`, as hexadecimal text.
 
     Raises:
-        RuntimeError: it cannot be opened.
+        RuntimeError: CUDA cannot open the handle.
     """
     pointer = ctypes.c_uint64()
     parsed = _Handle.from_buffer_copy(bytes.fromhex(handle))

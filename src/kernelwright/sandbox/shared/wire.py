@@ -59,7 +59,7 @@ def receive(
 
     Raises:
         Closed: end of stream before a whole frame.
-        Malformed: wrong magic, sizes above the bounds, or a header that is not a JSON object.
+        MalformedFrame: wrong magic, sizes above the bounds, or a header that is no JSON object.
         TimeoutError: `deadline_s` passed.
     """
     magic, num_header, num_payload = _PREFIX.unpack(_exactly(channel, _PREFIX.size, deadline_s))

@@ -1,1 +1,1 @@
-"""The output of a search: steps, progress, records, sentences."""
+"""Messages, progress, records and summary sentences of a search."""

@@ -26,7 +26,7 @@ from kernelwright.ops.sizes import (
 
 
 class Contradiction(ValueError):
-    """No sizes satisfy what is asked."""
+    """No sizes satisfy the equations."""
 
 
 class Equations:

@@ -1,1 +1,2 @@
-"""Skeletons of programs, drawn exactly uniformly, and the choices of their calls."""
+"""Skeletons: programs in which only operators, kinds of values and connections are fixed. Skeletons
+are drawn exactly uniformly; forms and choices follow."""

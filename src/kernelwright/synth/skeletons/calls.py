@@ -31,7 +31,8 @@ def places(form: Form) -> tuple[Place, ...]:
 
 
 class Read(NamedTuple):
-    """A slot that reads a value of the skeleton; every other slot takes an input of its own."""
+    """A slot that reads a result of an earlier call, or an input that several calls share. Every
+    other slot takes an unshared input."""
 
     place: Place
     kind: ValueKind

@@ -43,7 +43,9 @@ class Landing(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The values that the next call reads, up to Kinds, and those it reads for the last time."""
+    """A choice of the values that the next call reads, as a multiset of Kinds. `drops` are the
+    values that no later call reads. `ways` counts the assignments of values to slots; `landing` is
+    the landing's number."""
 
     reads: Kinds
     drops: Kinds

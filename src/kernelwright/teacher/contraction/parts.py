@@ -190,7 +190,8 @@ themselves."""
 
 
 def shared_bytes(product: Product, schedule: ProductSchedule, lhs: Loads, rhs: Loads) -> int:
-    """The shared memory of a step's tiles, in all stages of the pipeline."""
+    """Bytes of shared memory for the factor tiles of one step of the loop over K, in all pipeline
+    stages. Computed tiles are stored once more; modes with "x3" store them in two parts."""
     tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
     # What is computed from loads goes back to shared memory for the product, in its parts.
     parts = 2 if "x3" in schedule.precision else 1

@@ -1,1 +1,2 @@
-"""Texts that kernels of all families share: sizes, index variables, expressions."""
+"""Functions that write parts of kernel text for several families: sizes, index variables,
+expressions, dtypes."""

@@ -68,7 +68,8 @@ class StageSpace:
 
 
 def collapse(stage: KernelStage) -> StageSpace:
-    """Merge axes that are neighbours in every tensor that has them and equally reduced or kept."""
+    """The iteration space of a stage. Two axes merge if they are neighbours in every tensor that
+    has either, and both are reduced or both kept."""
     leading = leading_tensor(stage)
     tensors = (*stage.inputs, *stage.outputs)
     rows: dict[str, list[Run]] = {t.name: [(axis,) for axis in t.order] for t in tensors}

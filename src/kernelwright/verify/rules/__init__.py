@@ -1,4 +1,5 @@
-"""All static rules, in the order in which they are asked."""
+"""Static rules over the source of a candidate. `RULES` lists the rules in the order of their
+evaluation."""
 
 from kernelwright.verify.rules import bodies, conduct, outside, rewiring, work
 from kernelwright.verify.rules.rule import Rule, RuleSeverity

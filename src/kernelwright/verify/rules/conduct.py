@@ -194,5 +194,6 @@ def own_stream(source: CandidateSource) -> Iterator[tuple[int, str]]:
 
 @hint("copy every input into the graph's own before each replay", "E26 E70")
 def cuda_graph(source: CandidateSource) -> Iterator[tuple[int, str]]:
-    """A graph replays on the addresses it was captured with."""
+    """A CUDA graph replays on the addresses of its capture. Without copies of new inputs, a replay
+    computes with the old inputs."""
     return uses(source, GRAPHS)

@@ -179,7 +179,8 @@ def process_hook(source: CandidateSource) -> Iterator[tuple[int, str]]:
 
 @refuse("call operators the ordinary way", "E01 E06 E07 E61")
 def escapes_dispatch(source: CandidateSource) -> Iterator[tuple[int, str]]:
-    """Modes and keys of PyTorch's dispatcher decide whether the judge sees a computation."""
+    """Modes and keys of PyTorch's dispatcher decide whether the judge sees a computation. A
+    candidate that changes them can hide its work."""
     for use in source.named({"torch"}):
         is_step = use.name == "torch.overrides"  # on the way to what only reads
         is_mode = starts(use.name, DISPATCH) and not starts(use.name, DISPATCH_READS)
@@ -205,7 +206,7 @@ def asks_for_observers(source: CandidateSource) -> Iterator[tuple[int, str]]:
 
 @refuse("return plain tensors", "E33 E34")
 def tensor_subclass(source: CandidateSource) -> Iterator[tuple[int, str]]:
-    """A tensor subclass can compute later, when somebody looks at it."""
+    """A tensor subclass can delay its computation until somebody reads the tensor."""
     for definition in source.all(ast.ClassDef):
         for base in definition.bases:
             if source.dotted(base) in TENSOR_CLASSES:

@@ -17,6 +17,9 @@ def matched(
 ) -> dict[str, str]:
     """Names of the reference's parameters and buffers -> names of the candidate's.
 
+    An equal name with an equal shape matches first, then equal values that are not constant, then
+    equal shape and dtype. Tensors without a match are left out.
+
     Args:
         constructed: values of the reference, as its constructor draws them.
         entries: entries of the candidate, constructed under the same seed, with values.
