@@ -13,87 +13,96 @@ class CodeReason:
 
 REASONS: dict[Code, CodeReason] = {
     Code.OK: CodeReason(
-        "Right in every case, every probe passed.",
-        "Read `cases` and `checks` for what that rests on, and `advice` for what it does not.",
+        "The candidate is right in every case, and passed every probe.",
+        "`cases` and `checks` list what was tried, and `advice` lists faults that do not reject.",
     ),
     Code.SYNTAX_ERROR: CodeReason(
-        "The source is not Python.", "See that the file runs under `python -m py_compile`."
+        "The source is not Python.",
+        "See that the file runs under `python -m py_compile`.",
     ),
     Code.MISSING_ENTRY: CodeReason(
         "Neither `fused_operator` nor `ModelNew` is defined, or the wrong one of the two.",
         "`ModelNew` answers a `Model`, `fused_operator` a flat program.",
     ),
     Code.NO_KERNEL: CodeReason(
-        "The source has no `@triton.jit` function.", "Write the computation in Triton."
+        "The source has no `@triton.jit` function.",
+        "Write the computation in Triton.",
     ),
     Code.FORBIDDEN: CodeReason(
-        "A static rule is broken: the source reaches for something no kernel needs.",
-        "The message names rule, line and what to do instead.",
+        "A static rule is broken: the source uses something that no kernel needs.",
+        "The message names the rule, the line and the remedy.",
     ),
     Code.LOAD_ERROR: CodeReason(
         "The source raised while it was imported or `ModelNew` was constructed.",
-        "Import it by itself. Guests see no files of yours, no network and no environment.",
+        "Import the file by itself. Guests see none of your files, no network, and few "
+        "environment variables.",
     ),
     Code.COMPILE_ERROR: CodeReason(
         "A kernel does not compile for the target GPU.",
-        "The line is Triton's; without a GPU kernels are compiled for sm_90.",
+        "Triton's message names the line. Without a GPU, kernels are compiled for sm_90.",
     ),
     Code.RUNTIME_ERROR: CodeReason(
         "The call raised an exception.",
-        "Read sizes and numbers from the arguments: the case in the message may differ from the"
-        " task's own inputs.",
+        "Read sizes and numbers from the arguments: the case in the message may differ from "
+        "the task's own inputs.",
     ),
     Code.CRASHED: CodeReason(
         "The guest process died (signal, exit) while it ran the candidate.",
-        "Look for accesses outside of tensors; exiting is no way to end a call.",
+        "Look for accesses outside of tensors. A call must return, and must not end its process.",
     ),
     Code.TIMEOUT: CodeReason(
         "A call gave no answer within its limit, or all cases together took too long.",
         "Look for an endless loop or a deadlock; `--timeout` sets the limit of one call.",
     ),
     Code.OUT_OF_MEMORY: CodeReason(
-        "Memory ran out in the guest.", "Allocate outputs and scratch of the inputs' order."
+        "Memory ran out in the guest.",
+        "Allocate outputs and scratch memory of about the inputs' size.",
     ),
     Code.OUT_OF_BOUNDS: CodeReason(
-        "A kernel read or wrote outside its tensors: the interpreter's bounds check, an illegal"
-        " access on the GPU, or a write just beside a tensor.",
+        "A kernel read or wrote outside its tensors: the interpreter's bounds check, an "
+        "illegal access on the GPU, or a write just beside a tensor.",
         "Mask loads and stores; beyond 2^31 elements offsets must be 64-bit.",
     ),
     Code.MALFORMED: CodeReason(
         "The guest's answer does not follow the protocol.",
-        "Something wrote into the channel or replaced what answers; kernels need neither.",
+        "The candidate wrote into the channel, or replaced functions that answer. No kernel "
+        "needs to do this.",
     ),
     Code.WRONG_STRUCTURE: CodeReason(
-        "Number, shape, dtype or memory layout of outputs, or the containers that hold them, are"
-        " not the reference's.",
-        "Return plain tensors of the reference's types, in its order; contiguous is always good.",
+        "Number, shape, dtype or memory layout of outputs, or the containers that hold them, "
+        "are not the reference's.",
+        "Return plain tensors of the reference's types, in its order. Contiguous outputs are "
+        "always accepted.",
     ),
     Code.WRONG_VALUES: CodeReason(
-        "Outputs are further from the float64 reference than the policy allows, or differ where"
-        " they must be exact.",
-        "The case names shape and input family. If it is precision, choose `tf32x3` or `ieee` for"
-        " `tl.dot` and accumulate in float32, or judge under the policy that `advice` names.",
+        "Outputs are further from the float64 reference than the policy allows, or differ "
+        "where they must be exact.",
+        "The case names shape and input family. If precision is the cause, choose `tf32x3` or"
+        " `ieee` for `tl.dot` and accumulate in float32, or judge under the policy that "
+        "`advice` names.",
     ),
     Code.NOT_FINITE: CodeReason(
         "NaN or infinity where the reference is finite, or the other way round.",
         "Subtract the maximum before `exp`; mask reductions with their neutral element.",
     ),
     Code.UNWRITTEN: CodeReason(
-        "Part of an output is never written: it holds what fresh memory held.",
-        "Let the grid cover every element, or allocate with zeros where zeros are meant.",
+        "Part of an output is never written: it has the values of fresh memory.",
+        "Let the grid cover every element, or allocate the output with zeros where it must be"
+        " zero.",
     ),
     Code.STATE_DIFFERS: CodeReason(
-        "Parameters, buffers, attributes or inputs after the call are not the reference's, or a"
-        " parameter of the reference has no counterpart in the candidate.",
-        "Update in the call what the reference updates in this mode, and nothing else. Keep its"
-        " names, or its order and shapes.",
+        "Parameters, buffers, attributes or inputs after the call are not the reference's, or"
+        " a parameter of the reference has no counterpart in the candidate.",
+        "In the call, update exactly the state that the reference updates in this mode. Keep "
+        "the names of the reference, or its order and shapes.",
     ),
     Code.INPUT_CHANGED: CodeReason(
-        "The call changed an input that the reference leaves alone.", "Write to memory of your own."
+        "The call changed an input that the reference does not change.",
+        "Write to memory that the call allocates.",
     ),
     Code.ALIASED: CodeReason(
-        "An output shares memory with an input, a parameter, another output or the output of an"
-        " earlier call, where the reference's does not.",
+        "An output shares memory with an input, a parameter, another output or the output of "
+        "an earlier call, where the reference's does not.",
         "Allocate each output in the call.",
     ),
     Code.NOT_LAUNCHED: CodeReason(
@@ -105,27 +114,27 @@ REASONS: dict[Code, CodeReason] = {
         "Remove the kernel, or use what it computes.",
     ),
     Code.LIBRARY_COMPUTE: CodeReason(
-        "In `pure` mode PyTorch, NumPy or Python computed something in the judged call, or too many"
-        " values left PyTorch.",
-        "Move it into a kernel, or judge in `hybrid` mode. Allocating, filling, copying and views"
-        " are free.",
+        "In `pure` mode PyTorch, NumPy or Python computed something in the judged call, or "
+        "too many values left PyTorch.",
+        "Move it into a kernel, or judge in `hybrid` mode. Allocating, filling, copying and "
+        "views are free.",
     ),
     Code.TAMPERED: CodeReason(
         "Functions, classes or modules of PyTorch, Triton or Python were replaced in the guest.",
-        "Keep to your own names.",
+        "Do not assign to names of other modules.",
     ),
     Code.SETTINGS_CHANGED: CodeReason(
-        "A process-wide setting is another one after the call: default dtype, TF32, grad mode,"
-        " threads, current stream.",
-        "Choose precision and device call by call, or put the setting back.",
+        "A process-wide setting has another value after the call: default dtype, TF32, grad "
+        "mode, threads, current stream.",
+        "Choose precision and device in each call, or restore the setting.",
     ),
     Code.LEFT_RUNNING: CodeReason(
         "Threads, processes or GPU work outlive the call.",
-        "Join what you start; wait for side streams before you return.",
+        "Join the threads and processes that you start. Wait for side streams before you return.",
     ),
     Code.IMPLAUSIBLE_TIME: CodeReason(
         "Reported times contradict the host's clock or the physics floor.",
-        "If the kernel is honest this is our bug: please report it with the verdict's JSON.",
+        "If the kernel is honest, this is our bug. Please report it with the verdict's JSON.",
     ),
 }
 
