@@ -16,7 +16,7 @@ KW=${KW:-python3 -m kernelwright.cli.main}
 GPUS=${GPUS:-$(nvidia-smi --list-gpus 2> /dev/null | wc -l)}
 ((GPUS)) || GPUS=1
 JUDGES=${JUDGES:-12} # a GPU: with more judges, tasks of models fill 80 GB
-LEVELS=${LEVELS:-20:120 5:400 2:400 1:80} # programs of a pool
+LEVELS=${LEVELS:-20:60 5:240 2:180 1:30} # programs of a pool
 POOL_S=${POOL_S:-400}   # a pool that takes longer is learned from as far as the pool is judged
 SEEDS="0 1"
 STAGES="[{levels={1=1},max_steps=8},{levels={1=1,2=3},max_steps=16},{levels={1=1,2=3,5=3},max_steps=16},{levels={1=1,2=3,5=3,20=2}}]"
@@ -79,7 +79,7 @@ best() { # name, seed, settings: the shipped model learns the best answers
 supervised() {
     local seed jobs=()
     for seed in $SEEDS; do jobs+=("best warm-$seed $seed"); done
-    pairs && side_by_side 2 "${jobs[@]}" && [ -e warm-0.done ]
+    pairs && side_by_side 1 "${jobs[@]}" && [ -e warm-0.done ]
 }
 
 taught() { # the shipped model continues on today's operators, any numbers, several results, real modules
