@@ -1,5 +1,6 @@
 # make demo    the main job on every example; needs Python 3.11+ and nothing else
-# make test    everything CI checks: lint, types, tests
+# make test    everything CI checks: lint, types, all fast tests, a share of the slow tests
+# make test-all    the same with all slow tests: 40 minutes on two cores
 # make check   lint and types only
 # make format  rewrite the code as ruff wants it
 # make site    the documentation site, into build/site
@@ -11,7 +12,7 @@ BIN := .venv/bin
 EXAMPLES := examples/mlp_gelu.py examples/norm_block.py examples/conv_block.py \
     examples/softmax_attention_scores.py examples.transformer:transformer_block
 
-.PHONY: demo test check format site clean browser
+.PHONY: demo test test-all check format site clean browser
 
 demo: .venv/demo.stamp
 	@for example in $(EXAMPLES); do \
@@ -21,9 +22,11 @@ demo: .venv/demo.stamp
 	@$(BIN)/kernelwright report demo-out/*/
 
 # The tests run even where lint fails, and last, so that pytest's closing line ends the output.
-test: .venv/dev.stamp browser
+test: SLOW := some
+test-all: SLOW := all
+test test-all: .venv/dev.stamp browser
 	@$(MAKE) --no-print-directory check; checked=$$?; \
-	    $(BIN)/python -m pytest -q -rs && exit $$checked
+	    $(BIN)/python -m pytest -q -rs --slow $(SLOW) && exit $$checked
 
 check: .venv/dev.stamp
 	@$(BIN)/ruff check

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,6 +21,52 @@ from hypothesis import HealthCheck, settings
 # Machines are shared and noisy: a slow example says nothing about the code.
 settings.register_profile("noisy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("noisy")
+
+
+SLOW_SHARE = 12
+"""`make test` runs about one in so many slow tests."""
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--slow",
+        choices=["all", "some"],
+        default="all",
+        help="Run all slow tests, or the share that the last commit draws.",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the slow tests that the last commit does not draw.
+
+    All processes of a run draw the same tests, and the same commit draws them again. Tests that
+    build on each other (`slow(together=NAME)`) are drawn together.
+    """
+    if config.getoption("slow") == "all":
+        return
+    commit = _last_commit()
+    kept, left_out = [], []
+    for item in items:
+        mark = item.get_closest_marker("slow")
+        name = mark.kwargs.get("together", item.nodeid) if mark else ""
+        is_drawn = mark is None or zlib.crc32(f"{commit} {name}".encode()) % SLOW_SHARE == 0
+        (kept if is_drawn else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.getoption("slow") == "some":
+        terminalreporter.write_line(
+            f"slow tests: about one in {SLOW_SHARE}, drawn by commit {_last_commit()[:12]}; "
+            "`make test-all` runs all"
+        )
+
+
+def _last_commit():
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    return run.stdout.strip() or "none"
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def steps_of(text: str) -> list[Step]:
 
 PAGES = ("README.md", "docs/tutorial.md", "docs/bfloat16.md", "docs/serving.md")
 STEPS = [
-    pytest.param(page, step, id=f"{Path(page).stem} {step}")
+    pytest.param(page, step, id=f"{Path(page).stem} {step}", marks=pytest.mark.slow(together=page))
     for page in PAGES
     for step in steps_of((ROOT / page).read_text(encoding="utf-8"))
 ]

@@ -20,6 +20,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "text"),
     [

@@ -59,6 +59,7 @@ def run(installed, *arguments):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_optimizes_a_program(installed):
     program = installed.parent / "program.py"
     program.write_text(PROGRAM)

@@ -29,6 +29,7 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.programs.parsing import parse
 from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import Task
@@ -162,12 +163,9 @@ def judged(
         InfraError: the judge fails at a candidate, which no candidate may cause.
     """
     with Judge(
-        device,
-        mode="pure",
-        grade=grade,
+        JudgeOptions(device=device, mode="pure", grade=grade, checks="runs"),
         limits=Limits(wall_s=WALL_S),
         times=False,
-        checks="runs",
     ) as judge:
         for batch in batches:
             pairs = [(drawn.task, Candidate(source=drawn.source)) for drawn in batch]

@@ -35,6 +35,7 @@ def root(tmp_path):
     return tmp_path / "corpus"
 
 
+@pytest.mark.slow
 def test_every_file_the_device_can_judge_becomes_a_record(root, tmp_path):
     checkout = tmp_path / "checkout"
     (checkout / CHECKER).parent.mkdir(parents=True)

@@ -88,6 +88,7 @@ def test_what_was_accepted_is_written_where_kernelbench_looks(root, tmp_path):
     assert (out / "level_2_problem_1_sample_0_kernel.py").read_text() == "# 1_c, slower\n"
 
 
+@pytest.mark.slow
 def test_their_evaluator_is_asked_about_every_kernel_once(root, tmp_path):
     package = root / "src" / "kernelbench"
     package.mkdir(parents=True)

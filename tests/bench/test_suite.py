@@ -74,6 +74,7 @@ def test_factories_are_named_by_their_function():
     assert [case.name for case in module_cases(["a.b:one", "c:two"])] == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_every_case_leaves_one_record_and_is_not_run_again(cases, tmp_path):
     said, suite = [], run(tmp_path)
     run_suite(suite, cases, said.append)
@@ -108,6 +109,7 @@ def test_after_the_deadline_no_case_begins(cases, tmp_path):
     assert [line["record"] for line in record.read(suite.records)] == ["run"]
 
 
+@pytest.mark.slow
 def test_a_failure_of_ours_is_tried_again(cases, tmp_path):
     slow = tmp_path / "3_slow.py"
     slow.write_text("import time\ntime.sleep(1e4)\n")
@@ -191,6 +193,7 @@ def test_workers_share_the_cores(tmp_path, monkeypatch, cores, jobs, threads):
         assert worker.run({}, 60.0)["OMP_NUM_THREADS"] == threads
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tmp_path):
     killer = tmp_path / "1_killer.py"
     killer.write_text("import os\nos._exit(3)\n")

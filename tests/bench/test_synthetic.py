@@ -29,6 +29,7 @@ def cases(folder):
     return lines
 
 
+@pytest.mark.slow
 def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, recipe):
     programs = [problem("torch.relu(x0)", 1), problem("torch.sum(x0, dim=1)", 2)]
     plan = PolicyPlan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
@@ -43,6 +44,7 @@ def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, rec
     assert (tmp_path / "records.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_samples_are_cases_each_with_its_own_reason(tmp_path, recipe):
     policy = Saying(NO_KERNEL, "no", NO_KERNEL)
     asked = asking(policy, samples=4, temperature=1.0)

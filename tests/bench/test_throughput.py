@@ -26,6 +26,7 @@ from kernelwright.programs.text import parse, to_text
 from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.teacher.writer import write
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 
@@ -55,6 +56,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", Breakage)
 def test_a_broken_candidate_is_refused_for_what_was_done_to_it(how):
     text = (
@@ -64,7 +66,7 @@ def test_a_broken_candidate_is_refused_for_what_was_done_to_it(how):
     program = parse(text)
     good = write(program, limit=1)[0].source
     limits = Limits(wall_s=5.0 if how is Breakage.HANG else 60.0)
-    with Judge("cpu", mode="pure", budget_s=1.0, limits=limits) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", budget_s=1.0), limits=limits) as judge:
         verdict = judge.verify(program_task(program), Candidate(source=broken(good, how)))
     assert verdict.code in BROKEN[how], verdict.message
 
@@ -116,6 +118,7 @@ def test_load_is_a_share():
     assert load.cpu_between(begin_s - 2.0, begin_s - 1.0) is None
 
 
+@pytest.mark.slow
 def test_a_small_run_on_the_cpu_writes_its_records(tmp_path):
     plan = ThroughputPlan(device="cpu", grade="fresh", programs=1, candidates_each=2, num_workers=1)
     found = measure(plan, tmp_path / "run", lambda _: None)

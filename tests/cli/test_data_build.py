@@ -52,6 +52,7 @@ def recipe(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_goes_on_to_the_same_data_set(recipe, tmp_path, capsys):
     out = tmp_path / "set"
     assert data_build(recipe, out, "--workers", "2", "--json") == 0
@@ -73,6 +74,7 @@ def test_a_run_that_was_cut_goes_on_to_the_same_data_set(recipe, tmp_path, capsy
     assert files(out) == before
 
 
+@pytest.mark.slow
 def test_it_loads_as_a_data_set(recipe, tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")

@@ -33,6 +33,7 @@ def collect(capsys):
     return command
 
 
+@pytest.mark.slow
 def test_a_file_becomes_programs_a_table_and_a_summary(collect, tmp_path):
     (tmp_path / "task.py").write_text(TASK)
     out, summary = tmp_path / "programs.jsonl", tmp_path / "summary.jsonl"

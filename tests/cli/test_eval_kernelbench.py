@@ -69,6 +69,7 @@ def cases_in(folder):
     return {line["name"]: line for line in lines if line["record"] == "benchmark_case"}
 
 
+@pytest.mark.slow
 def test_the_teacher_leaves_records_kernels_and_a_page(taught):
     found = cases_in(taught)
     assert found["2_Fused"]["correct"]
@@ -103,6 +104,7 @@ def test_the_same_command_ends_at_once_and_prints_counts_last(root, taught, caps
     assert second.split()[:4] == ["L2", "1", "1", "0"]
 
 
+@pytest.mark.slow
 def test_samples_in_a_folder_are_judged_and_counted(root, taught, tmp_path, capsys):
     good = (taught / "kernels" / "level_1_problem_2_sample_0_kernel.py").read_text()
     for sample, text in enumerate(("class ModelNew(:", good)):
@@ -126,6 +128,7 @@ def cast(root):
     return folder
 
 
+@pytest.mark.slow
 def test_in_bfloat16_the_cast_model_is_searched_judged_and_delivered(cast):
     run, found = record.read(cast / "records.jsonl")
     assert (run["dtype"], found["level"], found["correct"], found["kept"]) == (

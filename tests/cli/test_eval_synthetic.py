@@ -37,6 +37,7 @@ def evaluate(capsys, programs, folder, *argv):
     return ended.value.code or 0, capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_the_teacher_answers_programs_and_the_same_command_resumes(programs, tmp_path, capsys):
     code, streams = evaluate(capsys, programs, tmp_path, "--json")
     assert code == 0

@@ -114,6 +114,7 @@ def test_bad_input_of_every_verb_gives_a_line_a_remedy_and_json(run, line):
     assert not [name for name in ("x", "x.jsonl", "x.json", "out") if Path(name).exists()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [*MISSING, *UNREACHABLE])
 def test_a_wrong_path_is_told_before_torch_is_imported(line):
     code = (

@@ -61,6 +61,7 @@ def test_json_has_text_and_candidate(generate):
     assert generate(*options)[1].out == streams.out
 
 
+@pytest.mark.slow
 def test_teacher_and_embedded_model_write_where_no_policy_is_named(generate):
     code, streams = generate("--json")
     printed = json.loads(streams.out)

@@ -24,6 +24,7 @@ CANDIDATE = (
 NO_KERNEL = "def fused_operator(x0):\n    return [x0]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--json",)], ids=["table", "json"])
 def test_an_ascii_console_shows_any_verdict(flags, tmp_path):
     (tmp_path / "task.py").write_text(TASK)
@@ -56,6 +57,7 @@ def test_streams_escape_what_they_cannot_encode(name, is_terminal, monkeypatch):
     assert stream.buffer.getvalue() == b"\\u4e2d\\ud800\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--json",)], ids=["table", "json"])
 def test_a_file_that_is_not_utf_8_is_a_rejected_candidate(flags, tmp_path, capsys):
     (tmp_path / "task.py").write_text(TASK)
@@ -79,6 +81,7 @@ def test_notes_hold_no_control_codes(capsys):
     assert capsys.readouterr().err == "a\\x1b[31m\\u202eb\\ud800\n"
 
 
+@pytest.mark.slow
 def test_one_candidate_that_no_file_can_hold_leaves_the_others_alone(tmp_path, capsys):
     texts = [f"{NO_KERNEL}# {mark}\n" for mark in ("plain", "\x00", "\ud800")]
     lines = [{"id": str(n), "reference": TASK, "candidate": text} for n, text in enumerate(texts)]

@@ -135,6 +135,7 @@ MOMENTS: dict[str, Callable[[Run], bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "grade"),
     [

@@ -39,6 +39,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_clean_task_exits_with_0_and_one_with_findings_with_1(lint, folder):
     code, streams = lint(folder / "1_good.py")
     assert (code, "clean" in streams.out) == (0, True)
@@ -48,6 +49,7 @@ def test_a_clean_task_exits_with_0_and_one_with_findings_with_1(lint, folder):
     assert "remedy" in streams.out
 
 
+@pytest.mark.slow
 def test_a_task_that_crashes_costs_itself_only(lint, folder):
     (folder / "2_crash.py").write_text("import os\nos._exit(3)\n")
     (folder / "3_broken.py").write_text("x = 1\n")
@@ -61,6 +63,7 @@ def test_a_task_that_crashes_costs_itself_only(lint, folder):
     assert lines[3]["findings"][0]["id"] == "identity"
 
 
+@pytest.mark.slow
 def test_records_are_kept_and_not_made_twice(lint, folder, tmp_path):
     out = tmp_path / "records.jsonl"
     lint(folder / "10_bad.py", "--out", out)

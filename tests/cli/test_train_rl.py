@@ -62,6 +62,7 @@ def test_a_run_says_how_far_it_came_and_where_its_weights_are(tmp_path, capsys):
     assert "3 steps" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "told"),
     [

@@ -27,6 +27,7 @@ def verify_many(capsys, *argv):
     return ended.value.code or 0, capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_once_and_the_same_command_resumes_it(jobs, tmp_path, capsys):
     code, streams = verify_many(capsys, jobs, "--out", tmp_path / "run", "--json")
     assert code == 0
@@ -40,6 +41,7 @@ def test_a_run_is_judged_once_and_the_same_command_resumes_it(jobs, tmp_path, ca
     assert [r["record"] for r in records] == ["run", "verdict", "verdict", "summary", "summary"]
 
 
+@pytest.mark.slow
 def test_another_recipe_is_refused_and_nothing_is_written(jobs, tmp_path, capsys):
     verify_many(capsys, jobs, "--out", tmp_path / "run")
     before = (tmp_path / "run" / "records.jsonl").read_bytes()
@@ -49,6 +51,7 @@ def test_another_recipe_is_refused_and_nothing_is_written(jobs, tmp_path, capsys
     assert (tmp_path / "run" / "records.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_reference_that_cannot_be_used_is_said_in_the_exit_code(tmp_path, capsys):
     line = {"id": "a", "reference": "import torch\n", "candidate": NO_KERNEL}
     record.append(tmp_path / "jobs.jsonl", [line])

@@ -54,6 +54,7 @@ def both(module, make, *, calls=3, finder=None, **options):
     return ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("grad_off", [torch.no_grad, torch.inference_mode])
 def test_buffers_change_and_nested_results_come_back(training, grad_off):
@@ -64,6 +65,7 @@ def test_buffers_change_and_nested_results_come_back(training, grad_off):
     assert report.speedup == 2.0
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_pytorch():
     module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
     fast = torch.compile(module, backend=(ours := compiler()))
@@ -94,6 +96,7 @@ def test_graph_breaks_make_several_graphs():
     assert [bool(report.graph_break) for report in ours.reports] == [True, False]
 
 
+@pytest.mark.slow
 def test_autocast_around_a_call_and_inside_a_module_is_followed():
     class Inside(nn.Module):
         def __init__(self):
@@ -114,6 +117,7 @@ def test_autocast_around_a_call_and_inside_a_module_is_followed():
         both(nn.Linear(8, 8), lambda: nn.Linear(8, 8))
 
 
+@pytest.mark.slow
 def test_inputs_with_gaps_between_elements():
     fast = torch.compile(lambda x: torch.softmax(x, -1) + 1, backend=compiler())
     for x in (torch.randn(8, 6).T, torch.randn(6, 16)[:, ::2], torch.randn(1, 8).expand(6, 8)):
@@ -156,6 +160,7 @@ def test_an_input_that_changes_and_shares_memory_is_left_to_the_graph():
         agree(whole, other)
 
 
+@pytest.mark.slow
 def test_a_second_size_makes_a_graph_whose_kernels_serve_all_sizes():
     ours = compiler()
     fast = torch.compile(lambda x: torch.relu(x) + 1, backend=ours)
@@ -165,6 +170,7 @@ def test_a_second_size_makes_a_graph_whose_kernels_serve_all_sizes():
     assert [report.runs for report in ours.reports] == ["own kernels", "own kernels"]
 
 
+@pytest.mark.slow
 def test_weights_may_change_and_be_replaced_after_compilation():
     module = Block().eval()
     fast = torch.compile(module, backend=compiler())
@@ -249,6 +255,7 @@ def test_known_graphs_are_neither_searched_nor_compiled_by_inductor():
     assert ours.reports[0].runs == "own kernels"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knows", [True, False])
 @pytest.mark.parametrize("form", ["compiled", "original"])
 def test_inductors_code_stays_where_nothing_is_faster(knows, form):
@@ -270,6 +277,7 @@ def test_a_search_that_fails_leaves_inductors_code():
     assert "no memory left" in ours.reports[0].why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "knows"), [("now", False), ("background", False), ("now", True)]
 )
@@ -304,6 +312,7 @@ def test_a_library_that_fails_knows_nothing():
     assert ours.reports[0].runs == "own kernels"
 
 
+@pytest.mark.slow
 def test_a_source_that_cannot_be_imported_leaves_inductors_code():
     for knows in (True, False):
         finder = FakeFinder(knows=knows, change=lambda source: f"import no_such_module\n{source}")
@@ -357,6 +366,7 @@ STAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", STAYS)
 def test_what_is_better_left_to_inductor(reason):
     function, inputs = STAYS[reason]

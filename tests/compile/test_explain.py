@@ -64,6 +64,7 @@ def test_the_backend_is_registered_with_pytorch():
     assert entry.load() is backend
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
 def test_a_module_on_a_cpu_is_inductors_and_explained(tmp_path):
     class Broken(nn.Module):

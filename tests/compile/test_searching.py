@@ -24,6 +24,7 @@ def program(*ops, rows=64):
     return b.program([x])
 
 
+@pytest.mark.slow
 def test_a_search_leaves_its_result_in_the_library(tmp_path):
     finder = LibraryFinder("cpu")
     settings = BackendSettings.of({"budget_s": 600, "library": tmp_path / "library"})
@@ -41,6 +42,7 @@ def test_a_search_leaves_its_result_in_the_library(tmp_path):
     assert finder.known(Sought(graph), longer) is None, "a longer search may find more"
 
 
+@pytest.mark.slow
 def test_a_search_at_several_sizes_delivers_one_source_for_all(tmp_path):
     finder = LibraryFinder("cpu")
     settings = BackendSettings.of({"budget_s": 600, "library": tmp_path / "library"})
@@ -55,6 +57,7 @@ def test_a_search_at_several_sizes_delivers_one_source_for_all(tmp_path):
     assert finder.known(Sought(graphs[0]), settings) is None, "kernels for one size may be faster"
 
 
+@pytest.mark.slow
 def test_a_search_that_fails_says_why(tmp_path):
     (tmp_path / "library").write_text("a file in the place of the folder")
     settings = BackendSettings.of({"budget_s": 20, "library": tmp_path / "library"})
@@ -84,6 +87,7 @@ while not searching._running:
 """
 
 
+@pytest.mark.slow
 def test_the_end_of_the_users_program_ends_a_search(tmp_path):
     marker = f"search of {tmp_path.name}"
     subprocess.run([sys.executable, "-c", SEARCHING.format(marker=marker)], check=True, timeout=120)

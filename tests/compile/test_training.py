@@ -71,6 +71,7 @@ def step(call, module, x):
     return result.detach(), x.grad, gradients, buffers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_step_gives_the_gradients_of_pytorch(name):
     kind, shape = CASES[name]
@@ -90,6 +91,7 @@ def test_a_step_gives_the_gradients_of_pytorch(name):
     assert [report.why for report in ours.reports if report.runs != "own kernels"] == []
 
 
+@pytest.mark.slow
 def test_a_first_convolution_has_no_gradient_of_its_input():
     module, other = Convolutions(), Convolutions()
     other.load_state_dict(module.state_dict())
@@ -125,6 +127,7 @@ def test_kernels_that_fail_leave_inductors_code_for_both():
     assert all("failed" in report.why for report in ours.reports)
 
 
+@pytest.mark.slow
 def test_dropout_stays_with_inductor_and_trains():
     ours = compiler()
     fast = torch.compile(lambda x: F.dropout(x * 2, 0.5).sum(), backend=ours)
@@ -134,6 +137,7 @@ def test_dropout_stays_with_inductor_and_trains():
     assert all(report.why for report in ours.reports)
 
 
+@pytest.mark.slow
 def test_inference_and_training_of_one_module_are_graphs_of_their_own():
     module = Loss()
     ours = compiler()
@@ -146,6 +150,7 @@ def test_inference_and_training_of_one_module_are_graphs_of_their_own():
     assert [report.part for report in ours.reports] == ["", "forward", "backward"]
 
 
+@pytest.mark.slow
 def test_autocast_in_training_is_in_the_graph():
     module, other = Transformer(), Transformer()
     other.load_state_dict(module.state_dict())

@@ -157,6 +157,7 @@ def _reset():
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", MODELS)
 def test_kernels_serve_what_eager_computes(name, context):

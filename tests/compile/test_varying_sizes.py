@@ -62,6 +62,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", [None, True], ids=["second size", "dynamic=True"])
 @pytest.mark.parametrize("kind", SHAPES)
 def test_one_program_serves_all_sizes(kind, mark):
@@ -87,6 +88,7 @@ def test_one_program_serves_all_sizes(kind, mark):
     assert len(ours.reports) <= 3
 
 
+@pytest.mark.slow
 def test_kernels_serve_the_float_that_they_were_made_for():
     finder = FakeFinder(change=lambda source: source.replace("torch.mul(", "torch.sub("))
     ours = compiler(finder)
@@ -108,6 +110,7 @@ def test_a_float_that_the_graph_computes_with_stays_an_input():
     assert [report.runs for report in ours.reports] == ["own kernels"]
 
 
+@pytest.mark.slow
 def test_outside_of_the_verified_range_inductors_code_runs():
     finder = FakeFinder(change=lambda source: source.replace("torch.relu(", "torch.neg("))
     ours = compiler(finder)
@@ -122,6 +125,7 @@ def test_outside_of_the_verified_range_inductors_code_runs():
     assert len(ours.reports) == 1
 
 
+@pytest.mark.slow
 def test_a_known_graph_serves_other_sizes_beside_inductors_code():
     ours = compiler(FakeFinder(knows=True))
     fast = torch.compile(lambda x: torch.relu(x) + 1, backend=ours, dynamic=True)
@@ -159,6 +163,7 @@ def test_sizes_are_those_that_guards_allow():
             assert x.stride() == (1, x.shape[0])
 
 
+@pytest.mark.slow
 def test_an_integer_that_varies_leaves_the_graph_to_inductor():
     ours = compiler()
     fast = torch.compile(lambda x, n: x * n + x[:n].sum(), backend=ours, dynamic=True)
@@ -192,6 +197,7 @@ def test_a_graph_without_symbols_has_no_sizes():
     assert seen == [None]
 
 
+@pytest.mark.slow
 def test_programs_at_several_sizes_are_data():
     from kernelwright.compile.graph import read_graph
 

@@ -20,6 +20,7 @@ def test_published_records_are_of_declared_kinds(path):
     assert faults_in(path) == set()
 
 
+@pytest.mark.slow
 def test_every_kind_that_the_package_writes_is_declared():
     """Dictionaries with a literal `record`; kinds under other names are seen in runs."""
     written = {

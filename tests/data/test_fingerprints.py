@@ -71,6 +71,7 @@ def found(tmp_path_factory):
     return fingerprints([folder], timeout_s=120, say=lambda _: None)
 
 
+@pytest.mark.slow
 def test_each_form_of_file_is_read_and_what_fails_is_counted(found):
     (source,) = found["sources"]
     assert (source["files"], source["read"], source["fingerprints"]) == (4, 3, 3)

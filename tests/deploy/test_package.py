@@ -89,6 +89,7 @@ def plain(tmp_path_factory):
     return module, path
 
 
+@pytest.mark.slow
 def test_a_package_computes_what_the_module_does_at_all_sizes(plain, tmp_path):
     module, path = plain
     inputs, data = [torch.randn(rows, 24) for rows in (1, 2, 4, 17, 50)], tmp_path / "data.pt"
@@ -145,6 +146,7 @@ def test_where_the_original_runs_the_original_is_exported(exported, replaced):
         torch.testing.assert_close(exported(fast)(x), expected)
 
 
+@pytest.mark.slow
 def test_cpp_loads_a_package(plain, tmp_path):
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:

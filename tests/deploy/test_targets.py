@@ -57,6 +57,7 @@ def make():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["model", "factory"])
 def test_each_kind_of_target_is_exported(kind, tmp_path, monkeypatch):
     captures = []  # AOTInductor takes seconds for each, and test_package.py runs it

@@ -16,6 +16,7 @@ from kernelwright.search.optimize import optimize_target
 from kernelwright.search.options import SearchOptions
 from kernelwright.search.target import load_target
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 OPTIONS = SearchOptions(policy="teacher", budget_s=240.0)
@@ -92,10 +93,10 @@ def test_a_whole_inside_torch_compile_is_judged(factor, code):
     [y] = b.call("mul", input=y, other=2.0)
     task = program_task(b.program([y]))
     source = emit.compiled(INSIDE.replace("FACTOR", factor))
-    with Judge("cuda", mode="hybrid", times=False) as judge:
+    with Judge(JudgeOptions(device="cuda", mode="hybrid"), times=False) as judge:
         verdict = judge.verify(task, Candidate(source=source))
         assert verdict.code.value == code, verdict.message
-    with Judge("cuda", mode="pure", times=False) as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure"), times=False) as judge:
         assert judge.verify(task, Candidate(source=source)).code is Code.FORBIDDEN
 
 
@@ -107,7 +108,7 @@ def test_values_that_differ_inside_torch_compile_alone_are_found():
     [y] = b.call("relu", input=y)
     [y] = b.call("mul", input=y, other=2.0)
     source = emit.compiled(INSIDE.replace("FACTOR", "(2.0 + torch.compiler.is_compiling())"))
-    with Judge("cuda", mode="hybrid", times=False, checks="runs") as judge:
+    with Judge(JudgeOptions(device="cuda", mode="hybrid", checks="runs"), times=False) as judge:
         verdict = judge.verify(program_task(b.program([y])), Candidate(source=source))
     assert verdict.code is Code.WRONG_VALUES, verdict.message
     assert "inside torch.compile" in verdict.message
@@ -144,7 +145,8 @@ def test_a_cuda_graph_of_a_whole_inside_torch_compile_is_judged(tmp_path, factor
     source = target.write_graphed(emit.compiled(INSIDE.replace("FACTOR", factor)))
     is_honest = code is Code.OK
     with Judge(
-        "cuda", mode="hybrid", times=is_honest, checks="all" if is_honest else "runs"
+        JudgeOptions(device="cuda", mode="hybrid", checks="all" if is_honest else "runs"),
+        times=is_honest,
     ) as judge:
         verdict = judge.verify(target.task, Candidate(source=source))
     assert verdict.code is code, verdict.message
@@ -192,7 +194,7 @@ def test_guests_compile_after_the_server_imported_the_compiler():
     source = emit.compiled(INSIDE.replace("FACTOR", "2.0"))
     server = shared("cuda")
     server.start(compiles=True)
-    with Judge("cuda", mode="hybrid", times=False) as judge:
+    with Judge(JudgeOptions(device="cuda", mode="hybrid"), times=False) as judge:
         verdict = judge.verify(program_task(b.program([y])), Candidate(source=source))
     assert verdict.accepted, verdict.message
     with server.guest() as guest:

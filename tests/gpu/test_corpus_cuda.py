@@ -9,6 +9,7 @@ from kernelwright.programs.text import parse
 from kernelwright.verify import trial
 from kernelwright.verify.api import verify
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.program_task import program_task
 
@@ -54,7 +55,7 @@ def test_lines_that_a_kernel_asks_to_keep_are_flushed():
         "tl.load(x + i, i < n)", 'tl.load(x + i, i < n, eviction_policy="evict_last")'
     )
     assert keeping != PLAIN
-    with Judge("cuda", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure")) as judge:
         usual, kept = (judge.verify(BIG_RELU, Candidate(source=s)) for s in (PLAIN, keeping))
     assert usual.accepted, usual.message
     assert kept.accepted, kept.message
@@ -66,7 +67,7 @@ def test_breaking_graph_capture_changes_no_clock():
         "    return [relu(x0)]", "    torch.cuda.synchronize()\n    return [relu(x0)]"
     )
     assert breaking != PLAIN
-    with Judge("cuda", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure")) as judge:
         usual, broken = (judge.verify(BIG_RELU, Candidate(source=s)) for s in (PLAIN, breaking))
     assert usual.accepted, usual.message
     assert broken.accepted, broken.message

@@ -9,6 +9,7 @@ from kernelwright.core.verdict import Code, Verdict
 from kernelwright.programs.text import parse
 from kernelwright.verify.api import verify
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 RELU = (ROOT / "honest" / "plain.py").read_text()
@@ -24,7 +25,7 @@ def gpu():
 
 
 def test_times_of_a_memory_bound_kernel_are_near_the_references():
-    with Judge("cuda", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure")) as judge:
         verdict = judge.verify(BIG_RELU, Candidate(source=RELU))
     assert verdict.accepted, verdict.message
     assert 0.3 < verdict.speedup < 3.0
@@ -41,7 +42,7 @@ def test_hybrid_mode_reports_the_librarys_share():
 def test_screening_times_the_right_ones_and_survives_the_wrong():
     wrong = RELU.replace("return [relu(x0)]", "return [relu(x0) * 2]")
     outside = RELU.replace("tl.load(x + i, i < n)", "tl.load(x + i + (1 << 40), i < n)")
-    with Judge("cuda", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure")) as judge:
         sources = [RELU, wrong, outside, RELU.replace("4096", "1024")]
         verdicts = judge.screen(BIG_RELU, [Candidate(source=s) for s in sources])
         [alone] = judge.screen(BIG_RELU, [Candidate(source=outside)])
@@ -57,15 +58,15 @@ def test_tf32_is_refused_under_strict_and_accepted_under_tf32():
     candidate = Candidate(source=honest.replace('"ieee"', '"tf32"'))
     text = (ROOT / "tasks" / "matmul.py").read_text()
     task = program_task(parse(text.replace("130", "512")))
-    with Judge("cuda", "strict", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", precision="strict", mode="pure")) as judge:
         assert judge.verify(task, candidate).code is Code.WRONG_VALUES
-    with Judge("cuda", "tf32", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", precision="tf32", mode="pure")) as judge:
         verdict = judge.verify(task, candidate)
         assert verdict.accepted, verdict.message
 
 
 def test_flags_of_the_host_are_as_they_were_after_judging_tf32():
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    with Judge("cuda", "tf32", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", precision="tf32", mode="pure")) as judge:
         judge.verify(BIG_RELU, Candidate(source=RELU))
     assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before

@@ -11,6 +11,7 @@ from kernelwright.programs.extern import RECURRENT
 from kernelwright.programs.program import Init, Program
 from kernelwright.teacher.writer import write
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 STEPS, WIDTH, HIDDEN = 200, 64, 256
@@ -44,7 +45,7 @@ def layers(op: str, batch: int, *, num: int = 1, both: bool = False, dtype: str 
 
 def screened(program: Program) -> list[tuple[Candidate, Verdict]]:
     candidates = write(program, limit=8)
-    with Judge("cuda", mode="pure", trusted=True) as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure"), trusted=True) as judge:
         return list(zip(candidates, judge.screen(program_task(program), candidates), strict=True))
 
 
@@ -75,7 +76,7 @@ def test_programs_that_cannot_all_run_at_once_are_an_error_and_no_endless_wait()
     candidate = next(c for c in write(program, limit=8) if walks_together(c))
     many = candidate.source.replace("n_groups)](", "2000 * n_groups)](")
     assert many != candidate.source
-    with Judge("cuda", mode="pure", trusted=True) as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure"), trusted=True) as judge:
         [verdict] = judge.screen(program_task(program), [Candidate(source=many)])
     assert not verdict.accepted
     assert "cooperative" in verdict.message

@@ -15,6 +15,7 @@ from kernelwright.sandbox.shared.contract import GuestFault, Limits
 from kernelwright.verify import recycled
 from kernelwright.verify.controls import draw
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.recycled import MAX_CANDIDATES, TOGETHER
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.program_task import program_task
@@ -57,7 +58,9 @@ def gpu():
 
 @pytest.fixture
 def judge():
-    with Judge("cuda", mode="pure", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+    with Judge(
+        JudgeOptions(device="cuda", mode="pure", grade="recycled"), limits=Limits(wall_s=60.0)
+    ) as judge:
         yield judge
 
 
@@ -135,7 +138,7 @@ def test_an_illegal_address_costs_one_guest(judge):
 @pytest.mark.parametrize("mode", ["pure", "hybrid"])
 def test_the_honest_corpus_passes_twice_without_a_new_guest(mode):
     chosen = [entry for entry in entries("honest") if entry.mode == mode] * 2
-    with Judge("cuda", mode=mode, grade="recycled") as judge:
+    with Judge(JudgeOptions(device="cuda", mode=mode, grade="recycled")) as judge:
         pairs = [(load_task(e.task, judge.rules.device), e) for e in chosen]
         found = judge.verify_many(
             (task, Candidate(source=entry.path.read_text())) for task, entry in pairs

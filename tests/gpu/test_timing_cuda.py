@@ -14,7 +14,7 @@ from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS, pooled_streams, stopwatch
 from kernelwright.timing.stats import ratio_interval
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judging import JudgeOptions, Rules
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.cases import Cases
@@ -97,7 +97,7 @@ def take(source, rules, step=clock.time_trial):
 
 
 def test_an_honest_kernel_has_sane_times_a_narrow_interval_and_graphs():
-    with Judge("cuda", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cuda", mode="pure")) as judge:
         verdict = judge.verify(TASK, Candidate(source=HONEST))
     assert verdict.accepted, f"{verdict.code}: {verdict.message}"
     assert verdict.times.keys() == {"reference", "candidate", "reference_graph", "candidate_graph"}

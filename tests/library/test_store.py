@@ -230,6 +230,7 @@ def put_many(folder, writer):
         library.put(entry(f"program {number}", source=f"# {writer} {number}\n", limit=writer))
 
 
+@pytest.mark.slow
 def test_writers_work_at_once(tmp_path):
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
         list(pool.map(put_many, [tmp_path] * 4, range(4)))

@@ -384,6 +384,7 @@ def listed(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield node.lineno, names
 
 
+@pytest.mark.slow
 def test_facts_about_operators_are_in_ops():
     modules = sorted(set(SRC.rglob("*.py")) - set((SRC / "ops").rglob("*.py")))
     lists = {

@@ -131,6 +131,7 @@ def test_a_plan_stands_above_its_kernel_and_not_twice():
     assert answer.candidate.source == f"{comment}\n{kernel}\n\n{CODE}"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_nothing_that_a_model_says_breaks_the_reader(text):
     for said in (text, f"```python\n{text}\n```", f"<plan>{text}</plan>{text}"):

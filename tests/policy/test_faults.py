@@ -101,6 +101,7 @@ def test_a_text_that_is_no_python_has_no_such_fault():
     assert first_fault("def fused_operator(:\n", PROGRAM) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 5, 20])
 def test_the_teachers_answers_have_none(level):
     lines = [line for line in benchmark_programs() if line["level"] == level][:12]

@@ -67,6 +67,7 @@ def test_a_rule_leaves_alone_what_only_looks_like_it(name, program):
     assert found.program == program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12])
 def test_what_is_wanted_at_other_sizes_holds_there(seed):
     held = set()

@@ -73,6 +73,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_creators_and_picks_lower_to_operators_that_say_the_same(name):
     module, x = Of(FUNCTIONS[name]), torch.randn(4, 8)

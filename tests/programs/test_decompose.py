@@ -13,6 +13,7 @@ from kernelwright.programs.text import parse, to_text
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.whole import write_best, write_whole
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 LINES = [line for line in benchmark_programs() if line["drawn"]["group"] == "level 5"][::25]
@@ -60,12 +61,13 @@ def in_kernels_of_their_own(program):
     raise AssertionError("no cut into single calls was drawn")
 
 
+@pytest.mark.slow
 def test_a_broken_kernel_is_the_step_that_is_wrong():
     program = chain()
     source = in_kernels_of_their_own(program).source
     broken, times = re.subn(r"(tl\.store\(t0_ptr.*), t0,", r"\1, t0 * 1.5,", source)
     assert times == 1
-    with Judge("cpu", "strict", "pure") as judge:
+    with Judge(JudgeOptions(device="cpu", precision="strict", mode="pure")) as judge:
 
         def is_right(program, source):
             candidate = Candidate(source=source, origin="test")

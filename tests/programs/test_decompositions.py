@@ -43,6 +43,7 @@ def operands(name: str) -> list[torch.Tensor]:
     return [x, y] if name in BINARY else [x]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(APART))
 def test_calls_fall_apart_into_operators_and_compute_the_same(name):
     given = operands(name)
@@ -52,6 +53,7 @@ def test_calls_fall_apart_into_operators_and_compute_the_same(name):
     torch.testing.assert_close(made, wanted, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fmax", "isfinite", "nan_to_num"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_calls_on_other_floats_compute_the_same(name, dtype):
@@ -81,6 +83,7 @@ def test_what_comes_up_in_a_decomposition_falls_apart_too():
     assert not any(call.is_extern for call in program.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["inv", "cholesky", "solve", "lu_factor"])
 def test_functions_that_check_their_results_stay_whole(name):
     """Apart, the check would be an effect, which needs a token as input."""

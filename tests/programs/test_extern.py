@@ -11,6 +11,7 @@ from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.reference import make_inputs, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize(
     "options",

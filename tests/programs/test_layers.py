@@ -84,6 +84,7 @@ LOSSES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layers",
     [NORMS, POOLS, CONVOLUTIONS, LOSSES],

@@ -87,6 +87,7 @@ def test_a_sum_of_shuffled_values_is_not_taken_for_an_ignored_operator():
     assert "ignores_operator" not in ids(lint_program(program([NORMAL, WEIGHT], text)))
 
 
+@pytest.mark.slow
 def test_a_large_program_is_scaled_down_and_says_so():
     large = program(["torch.randn(4096, 4096)"], ["a = torch.tanh(x0)", "b = torch.exp(a)"])
     assert lint_program(large).scaled

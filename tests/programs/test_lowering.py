@@ -113,6 +113,7 @@ def lowered_program(name: str) -> Program:
     return lower(module, args, kwargs).program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_a_program_computes_what_its_module_computes(name):
     torch.manual_seed(0)
@@ -131,6 +132,7 @@ def test_a_program_computes_what_its_module_computes(name):
     assert bool(lowered.mutations) == (name == "block_train")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_the_text_of_a_lowered_program_reads_back(name):
     program = lowered_program(name)
@@ -146,6 +148,7 @@ def test_fresh_inputs_give_finite_varied_results(name):
     assert not {"ones", "zeros"} & {value.init.kind for value in program.inputs}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "block_train", "lstm", "llama"])
 def test_lowering_on_meta_allocates_nothing_and_gives_the_same_program(name):
     module, args, kwargs = MODULES[name]()
@@ -250,6 +253,7 @@ def line_of(module: nn.Module, offset: int = 1) -> int:
     return type(module).forward.__code__.co_firstlineno + offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize(
     ("module", "words"),
@@ -301,6 +305,7 @@ class JoinsEmpty(nn.Module):
         return torch.cat([self.empty, *[x] * self.repeats], dim=-2) * 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "ops"),
     [

@@ -30,6 +30,7 @@ def same(ours, theirs):
             assert x == y or (math.isnan(x) and math.isnan(y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOWERED)
 def test_a_lowered_module_computes_and_changes_what_the_module_does(name):
     module, args, kwargs = copy.deepcopy(LOWERED[name])
@@ -46,6 +47,7 @@ def test_a_lowered_module_computes_and_changes_what_the_module_does(name):
     same(dict(module.named_buffers()), dict(twin.named_buffers()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOWERED)
 def test_everything_behind_lowering_takes_the_program(name):
     program = lower(*copy.deepcopy(LOWERED[name])).program
@@ -69,6 +71,7 @@ def test_a_state_that_is_returned_is_the_callers_own():
     assert isinstance(state, odd_modules.State)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_has_a_cause_a_place_and_a_remedy(name):
     module, args, words = REFUSED[name]

@@ -59,11 +59,13 @@ BEYOND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHIN)
 def test_positions_that_random_inputs_keep_in_range(name):
     assert stay_in_range(lowered(*WITHIN[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BEYOND)
 def test_positions_that_random_inputs_move_out_of_range(name):
     assert not stay_in_range(lowered(*BEYOND[name]))

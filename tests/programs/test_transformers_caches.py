@@ -49,6 +49,7 @@ def lowered_like_eager(module, kwargs):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [llama, mamba, mixtral])
 def test_a_prompt_and_the_next_token_are_lowered_as_called(model):
     module = model()
@@ -57,6 +58,7 @@ def test_a_prompt_and_the_next_token_are_lowered_as_called(model):
     lowered_like_eager(module, {"input_ids": IDS[:, :1], name: first[name]})
 
 
+@pytest.mark.slow
 def test_a_decoder_with_two_caches_is_lowered_as_called():
     module = t5()
     first = lowered_like_eager(module, {"input_ids": IDS, "decoder_input_ids": IDS[:, :3]})
@@ -64,6 +66,7 @@ def test_a_decoder_with_two_caches_is_lowered_as_called():
     lowered_like_eager(module, step | {"encoder_outputs": (first.encoder_last_hidden_state,)})
 
 
+@pytest.mark.slow
 def test_a_cache_of_fixed_size_is_filled_in_place():
     module = llama()
     cache = transformers.StaticCache(config=module.config, max_cache_len=16)

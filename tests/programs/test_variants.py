@@ -132,6 +132,7 @@ def test_variants_of_channels_last_images_are_not_contiguous_too():
         assert 1 not in variant.inputs[0].type.shape[1:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_recurrent_layers_shrink_with_their_gates_in_step(kind, bidirectional):

@@ -66,6 +66,7 @@ def every(driver, css):
     return driver.find_elements("css selector", css)
 
 
+@pytest.mark.slow
 def test_a_click_on_a_tab_shows_its_section_alone(opened):
     assert one(opened, "#overview").is_displayed()
     one(opened, "#tab-kernels").click()
@@ -217,6 +218,7 @@ return out;
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_sticks_out_of_a_page_or_a_card(emulated, tmp_path, kind):
     page = written(tmp_path, kind).as_uri()

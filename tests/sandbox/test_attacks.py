@@ -39,6 +39,7 @@ def seen():
     return {(line["grade"], line["name"]): line for line in all_seen(NAMES)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("grade", "name"), CASES)
 def test_an_attack_has_no_effect_outside(seen, grade, name):
     assert seen[grade, name]["outside"] == [], ATTACKS[name].tries

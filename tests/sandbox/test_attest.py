@@ -146,6 +146,7 @@ def test_an_object_that_is_changed_shows_once_the_candidate_is_forgotten(change)
     assert forgotten.changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", HONEST.values(), ids=HONEST)
 def test_what_honest_code_does_changes_nothing(source):
     born, called, forgotten = after(source)
@@ -198,6 +199,7 @@ print(*(name for name, module in ours.items() if not hasattr(module, "__path__")
 """
 
 
+@pytest.mark.slow
 def test_every_module_of_ours_that_watches_a_call_is_attested():
     command = [sys.executable, "-c", IMPORTED]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout

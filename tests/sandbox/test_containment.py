@@ -35,6 +35,7 @@ def answer_of(body: str) -> str:
         return bytes(guest.run("candidate", [], seed=0).outputs[0].tolist()).decode()
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_killed_at_the_limit():
     fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(wall_s=3.0))
     assert fault.kind == "timeout"
@@ -184,6 +185,7 @@ def test_the_users_files_cannot_be_read(tmp_path: Path):
     assert answer_of(body) == "refused"
 
 
+@pytest.mark.slow
 def test_the_environment_is_scrubbed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("A_SECRET_TOKEN", "hunter2")
     server = ForkServer("cpu")
@@ -311,6 +313,7 @@ def test_signals_to_process_one_and_to_everyone_reach_nobody():
     bystander.wait()
 
 
+@pytest.mark.slow
 def test_a_guest_that_ended_says_so():
     with shared("cpu").guest(Limits(wall_s=3.0)) as guest:
         guest.load("import time\ndef fused_operator():\n    time.sleep(600)\n")
@@ -328,6 +331,7 @@ def test_the_work_folder_is_removed():
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_work_folder_that_is_hard_to_remove_is_removed():
     source = (
         "import os\n"
@@ -354,6 +358,7 @@ def test_every_guard_is_reported():
     assert "rlimits" in level.held
 
 
+@pytest.mark.slow
 def test_forking_ten_guests_takes_less_time_than_starting_a_server():
     """A server imports torch once for all of its guests."""
     server = ForkServer("cpu")
@@ -383,6 +388,7 @@ def test_an_oversized_output_is_refused_before_it_is_read():
     assert torch.equal(output[:3], torch.zeros(3))
 
 
+@pytest.mark.slow
 def test_closing_the_server_ends_its_guests():
     server = ForkServer("cpu")
     guest = server.guest()

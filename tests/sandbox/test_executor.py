@@ -148,6 +148,7 @@ def test_a_job_that_kills_its_workers_is_our_failure_and_spares_the_others(tmp_p
     assert len(list(tmp_path.glob("2-*"))) == MAX_LOSSES + 1
 
 
+@pytest.mark.slow
 def test_a_job_that_takes_too_long_costs_its_worker(tmp_path):
     jobs = numbers(3, job_1={"hangs": 1})
     with LocalExecutor(factory(tmp_path), 1, job_s=1.5) as executor:

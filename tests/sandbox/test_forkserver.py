@@ -37,6 +37,7 @@ def kill(server: ForkServer) -> None:
     os.waitid(os.P_PID, server._process.pid, os.WEXITED | os.WNOWAIT)
 
 
+@pytest.mark.slow
 def test_a_server_killed_between_guests_is_replaced(server: ForkServer):
     server.guest().close()
     kill(server)
@@ -44,6 +45,7 @@ def test_a_server_killed_between_guests_is_replaced(server: ForkServer):
         assert works(guest)
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_when_asked_is_lost_then_replaced(
     server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -56,6 +58,7 @@ def test_a_server_that_dies_when_asked_is_lost_then_replaced(
         assert works(guest)
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_too_long_to_start_is_ended_and_another_started(
     server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -67,6 +70,7 @@ def test_a_server_that_takes_too_long_to_start_is_ended_and_another_started(
         assert works(guest)
 
 
+@pytest.mark.slow
 def test_a_guest_whose_server_died_is_lost_not_judged(server: ForkServer):
     guest = server.guest()
     pid = guest.process.pid
@@ -82,6 +86,7 @@ def test_a_guest_whose_server_died_is_lost_not_judged(server: ForkServer):
     assert not os.path.exists(f"/proc/{pid}")  # guests die with their server
 
 
+@pytest.mark.slow
 def test_a_server_killed_twice_leaves_no_confusion_of_guests(server: ForkServer):
     """Process ids of an earlier server mean nothing to a later one."""
     old = server.guest()
@@ -93,6 +98,7 @@ def test_a_server_killed_twice_leaves_no_confusion_of_guests(server: ForkServer)
         assert works(new)
 
 
+@pytest.mark.slow
 def test_a_server_without_its_keeper_of_namespaces_is_replaced(server: ForkServer):
     with server.guest() as guest:
         if "netns" not in guest.isolation:
@@ -108,6 +114,7 @@ def test_a_server_without_its_keeper_of_namespaces_is_replaced(server: ForkServe
         assert "netns" in guest.isolation
 
 
+@pytest.mark.slow
 def test_a_machine_without_room_for_a_guest_is_asked_again(
     server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -140,6 +147,7 @@ def has_compiler(server: ForkServer) -> bool:
         return bool(answer.item())
 
 
+@pytest.mark.slow
 def test_guests_have_the_compiler_once_the_server_imported_it(server: ForkServer):
     server.start()
     assert not has_compiler(server)
@@ -151,6 +159,7 @@ def test_guests_have_the_compiler_once_the_server_imported_it(server: ForkServer
     assert has_compiler(server)
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_import_the_compiler_is_replaced(
     server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ):

@@ -48,6 +48,7 @@ def test_every_guard_that_is_reported_withstands_its_attempt():
     assert set(level.held) | set(level.missing) == set(GUARDS)
 
 
+@pytest.mark.slow
 def test_every_attempt_succeeds_where_nothing_guards(tmp_path: Path):
     """Else the probe would call a machine safe that is not."""
     done = subprocess.run(
@@ -123,6 +124,7 @@ with shared("cpu").guest() as guest:
 """
 
 
+@pytest.mark.slow
 def test_what_a_machine_refuses_is_missing_and_the_rest_stays():
     """Our own filter plays the container's: no namespaces, no mounts, no filters."""
     done = subprocess.run(
@@ -152,6 +154,7 @@ main()
 )
 
 
+@pytest.mark.slow
 def test_text_of_others_is_refused_where_an_essential_guard_is_missing(tmp_path: Path):
     reference, candidate = ROOT / "tasks" / "relu.py", ROOT / "honest" / "plain.py"
     environment = {"PYTHONPATH": str(SOURCES), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}

@@ -16,6 +16,7 @@ SRC = Path(__file__).parents[2] / "src"
 NUM_JOBS = 40
 
 
+@pytest.mark.slow
 def test_a_node_killed_in_mid_run_loses_nothing_and_nothing_comes_twice(tmp_path):
     environment = {**os.environ, "PYTHONPATH": f"{SRC}:{HERE}"}
     done = subprocess.run(

@@ -159,6 +159,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bad", "said"), BAD.values(), ids=BAD)
 def test_verify_says_what_the_reference_did_and_exits_with_two(tmp_path, bad, said):
     (tmp_path / "candidate.py").write_text(KERNEL)
@@ -168,6 +169,7 @@ def test_verify_says_what_the_reference_did_and_exits_with_two(tmp_path, bad, sa
     assert said in text
 
 
+@pytest.mark.slow
 def test_verify_ends_a_reference_that_never_returns(tmp_path):
     path = reference(tmp_path, draw="time.sleep(300)")
     (tmp_path / "candidate.py").write_text(KERNEL)
@@ -176,6 +178,7 @@ def test_verify_ends_a_reference_that_never_returns(tmp_path):
     assert "did not return within 1 s" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
@@ -197,6 +200,7 @@ def test_optimize_exits_with_two_and_writes_nothing(tmp_path, draw, said):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_library_call_outlives_its_reference(tmp_path):
     request = {"candidate": KERNEL, "device": "cpu"}
     path = reference(tmp_path, draw="os._exit(0)")

@@ -146,6 +146,7 @@ def test_too_little_time_starts_no_process(task, tmp_path):
     assert "8 s of the budget were left" in held.message
 
 
+@pytest.mark.slow
 def test_the_deadline_ends_the_process_and_what_it_started(task, tmp_path, monkeypatch):
     monkeypatch.setattr("kernelwright.search.contest.contest.LEAST_S", 0.0)
     path = tmp_path / "alive"
@@ -156,6 +157,7 @@ def test_the_deadline_ends_the_process_and_what_it_started(task, tmp_path, monke
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_past_the_deadline_the_last_whole_answer_counts(task, monkeypatch):
     monkeypatch.setattr("kernelwright.search.contest.contest.LEAST_S", 0.0)
     line = json.dumps(ANSWER)

@@ -5,6 +5,8 @@ import sys
 import time
 from contextlib import closing
 
+import pytest
+
 from kernelwright.search.contest.process import ContestProcess
 
 
@@ -55,6 +57,7 @@ def test_a_process_that_nobody_asks_ends_with_the_search(tmp_path):
     assert running.poll() is not None
 
 
+@pytest.mark.slow
 def test_the_real_process_ends_where_it_gets_no_job():
     ended = subprocess.run(
         [sys.executable, "-m", "kernelwright.search.contest.child"],

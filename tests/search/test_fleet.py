@@ -74,6 +74,7 @@ def search(target, tmp_path, monkeypatch, executor, steps):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "taken", "said"),
     [
@@ -121,6 +122,7 @@ def test_a_thread_that_has_waited_for_hours_still_has_its_jobs_begun(monkeypatch
     assert list(tuned_elsewhere(Reading(), jobs, deadline)) == ["read", "read"]
 
 
+@pytest.mark.slow
 def test_processes_of_this_machine_tune_side_by_side(target, tmp_path):
     steps = []
     result = optimize_target(
@@ -135,6 +137,7 @@ def test_processes_of_this_machine_tune_side_by_side(target, tmp_path):
     assert result["operators_triton"] == 4
 
 
+@pytest.mark.slow
 def test_a_cluster_loses_a_node_and_no_fragment(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'kernelwright[cluster]'")
     done = subprocess.run(

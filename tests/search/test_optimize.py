@@ -123,6 +123,7 @@ def model(tmp_path_factory):
     return optimized(tmp_path_factory.mktemp("model"), MODEL)
 
 
+@pytest.mark.slow
 def test_a_model_is_accepted_with_a_triton_part_and_its_records(model):
     _, path, result = model
     assert result["verdict"]["accepted"], result["verdict"]["message"]
@@ -168,6 +169,7 @@ def test_calls_that_the_kernels_do_not_compute_run_the_original_forward(model, r
     assert torch.equal(ours.norm.running_var, theirs.norm.running_var)
 
 
+@pytest.mark.slow
 def test_in_the_interpreter_the_file_computes_what_the_original_does(model):
     file, path, _ = model
     code = f"""
@@ -198,6 +200,7 @@ torch.testing.assert_close(ours.norm.running_mean, theirs.norm.running_mean)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_flat_program_becomes_one_kernel(tmp_path):
     _, path, result = optimized(tmp_path, FLAT)
     assert result["verdict"]["accepted"]
@@ -230,6 +233,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.slow
 def test_a_recurrent_layer_is_written_and_the_file_keeps_what_it_imports(tmp_path):
     *_, result = optimized(tmp_path, RECURRENT)
     assert result["verdict"]["accepted"], result["verdict"]["message"]
@@ -327,6 +331,7 @@ class Gate(nn.Module):
         return {"y": self.norm(x) * torch.sigmoid(gate)}
 
 
+@pytest.mark.slow
 def test_a_module_keeps_its_interface_and_falls_back_elsewhere(monkeypatch):
     module = Gate().eval()
     x, gate = torch.randn(4, 16), torch.randn(4, 16)
@@ -358,6 +363,7 @@ def test_a_tensor_or_named_tensors_stand_for_a_call():
         call_of(Gate(), 1.0, None)
 
 
+@pytest.mark.slow
 def test_a_forward_replaced_on_the_instance_is_what_is_optimized():
     module, x = Scaled().eval(), torch.randn(4, 16)
     module.forward = lambda x: torch.softmax(x * 3.0, dim=-1)
@@ -396,6 +402,7 @@ def test_an_interrupted_call_raises_with_the_best_module(monkeypatch):
         assert torch.equal(stop.value.module(x), Scaled()(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "kill"),
     [
@@ -447,6 +454,7 @@ class Frozen(nn.Sequential):
         return self
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [
@@ -462,6 +470,7 @@ def test_a_module_that_surely_uses_its_mode_is_not_captured_twice(module):
     assert depends_on_mode(module, lowered, lambda: pytest.fail("captured again"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [nn.ReLU(), nn.Dropout(0.0), Frozen(nn.BatchNorm1d(4)).eval()],

@@ -5,6 +5,7 @@ import pytest
 from kernelwright.programs.text import parse
 from kernelwright.search.proposals import gaps, proposed
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 
 TEXT = """
 import torch
@@ -31,11 +32,13 @@ WHOLE = frozenset({0, 1, 2, 4})
 
 
 def tried(has_models, mode="hybrid"):
-    return proposed(PROGRAM, Judge("cpu", mode=mode), has_models=has_models, for_s=60.0)
+    return proposed(
+        PROGRAM, Judge(JudgeOptions(device="cpu", mode=mode)), has_models=has_models, for_s=60.0
+    )
 
 
 def left(has_models, mode="hybrid"):
-    judge, chosen = Judge("cpu", mode=mode), [frozenset({0, 1})]
+    judge, chosen = Judge(JudgeOptions(device="cpu", mode=mode)), [frozenset({0, 1})]
     return gaps(PROGRAM, judge, chosen, chosen, has_models=has_models)
 
 
@@ -55,12 +58,15 @@ def test_what_winners_leave_is_tried_for_models_and_where_nothing_may_stay(has_m
 
 
 def test_a_lone_call_is_left_to_pytorch():
-    judge, chosen = Judge("cpu", mode="hybrid"), [frozenset({0, 1}), frozenset({4})]
+    judge, chosen = (
+        Judge(JudgeOptions(device="cpu", mode="hybrid")),
+        [frozenset({0, 1}), frozenset({4})],
+    )
     assert gaps(PROGRAM, judge, chosen, chosen, has_models=True) == []
 
 
 def test_a_call_that_draws_keeps_the_whole_from_being_one_fragment():
     drawing = parse(TEXT.replace("F.gelu(t0)", "F.dropout(t0, p=0.5)"))
-    found = proposed(drawing, Judge("cpu"), has_models=True, for_s=60.0)
+    found = proposed(drawing, Judge(JudgeOptions(device="cpu")), has_models=True, for_s=60.0)
     assert found
     assert not any(1 in part for part in found)

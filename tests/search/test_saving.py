@@ -175,6 +175,7 @@ print(kernelwright.summary(fast).splitlines()[0])
 """
 
 
+@pytest.mark.slow
 def test_another_process_loads_a_module(tmp_path, monkeypatch):
     (tmp_path / "users_modules.py").write_text(MODULES)
     monkeypatch.syspath_prepend(tmp_path)

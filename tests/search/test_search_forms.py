@@ -1,5 +1,7 @@
 """In which forms a program is searched, and what records can tell of them."""
 
+import pytest
+
 from kernelwright.core import record
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
@@ -149,6 +151,7 @@ def fused_operator(x0, x1):
 """
 
 
+@pytest.mark.slow
 def test_a_rewritten_whole_is_judged_against_the_original(tmp_path, monkeypatch):
     """At the smaller size that programs have which are too large for the interpreter."""
     monkeypatch.setattr("kernelwright.search.contest.wholes.CPU_LIMIT_BYTES", 0)

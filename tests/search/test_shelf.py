@@ -202,6 +202,7 @@ def refuses(*_, **__):
     raise AssertionError("searched again")
 
 
+@pytest.mark.slow
 def test_a_module_is_searched_once(searched, folder, tmp_path, monkeypatch):
     first = searched("1")
     monkeypatch.setattr(optimize_module, "search_target", refuses)
@@ -217,6 +218,7 @@ def test_a_module_is_searched_once(searched, folder, tmp_path, monkeypatch):
     assert "searched_s" not in searched("3"), "another size is another module"
 
 
+@pytest.mark.slow
 def test_a_larger_budget_searches_again(searched):
     searched(budget_s=239.5)
     assert "searched_s" in searched(budget_s=239.5)
@@ -239,6 +241,7 @@ def adds():
 """
 
 
+@pytest.mark.slow
 def test_constants_of_another_file_make_another_module(tmp_path, monkeypatch, folder):
     """The text of the program holds no values."""
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -270,6 +273,7 @@ def test_an_interrupted_search_is_not_kept(searched, folder, monkeypatch):
     assert {s.entry.key.scope for s in Library(folder).stored()} <= {FRAGMENT, PROGRAM}
 
 
+@pytest.mark.slow
 def test_fragments_that_are_known_are_not_tuned_and_the_whole_is_judged_again(
     searched, folder, monkeypatch
 ):

@@ -22,6 +22,7 @@ from kernelwright.search.sources import Sources, Writers
 from kernelwright.teacher.writer import write
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 FLAT = """
@@ -42,7 +43,7 @@ def fused_operator(x0, x1):
 """
 PROGRAM = parse(FLAT)
 ANSWER = answer_text(write(PROGRAM, limit=1)[0])
-RULES = Judge("cpu", mode="pure").rules
+RULES = Judge(JudgeOptions(device="cpu", mode="pure")).rules
 
 
 def model(server, text):
@@ -81,6 +82,7 @@ def test_the_model_that_ships_with_the_package_is_loaded_when_it_is_asked(monkey
     assert loaded == ["embedded"]
 
 
+@pytest.mark.slow
 def test_no_model_is_asked_for_what_the_teacher_solved(server, tmp_path):
     spec = model(server, ANSWER)
     result, _ = optimized(tmp_path, f"teacher,{spec}")
@@ -88,6 +90,7 @@ def test_no_model_is_asked_for_what_the_teacher_solved(server, tmp_path):
     assert server.asked(spec.partition("#")[2]) == []
 
 
+@pytest.mark.slow
 def test_a_model_writes_what_the_teacher_does_not(server, tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "write", lambda *_, **__: [])
     spec = model(server, ANSWER)
@@ -192,8 +195,8 @@ def test_what_models_write_needs_a_judge_that_does_not_trust_it(server):
     served = Sources(model(server, ANSWER))
     say = {"budget": Budget.start(1.0)}
     with pytest.raises(ValueError, match="trusts"):
-        Search(Judge("cpu"), served, **say)
-    Search(Judge("cpu", trusted=False), served, **say)
+        Search(Judge(JudgeOptions(device="cpu")), served, **say)
+    Search(Judge(JudgeOptions(device="cpu"), trusted=False), served, **say)
 
 
 def optimized(tmp_path, spec):
@@ -214,6 +217,7 @@ def test_models_write_for_what_saves_nothing_where_a_slower_kernel_is_wanted(ser
     assert server.asked(spec.partition("#")[2])
 
 
+@pytest.mark.slow
 def test_a_right_kernel_of_a_model_is_kept_and_the_records_say_whose_it_is(server, tmp_path):
     spec = model(server, "Sure!\n" + ANSWER)
     result, lines = optimized(tmp_path, spec)
@@ -225,6 +229,7 @@ def test_a_right_kernel_of_a_model_is_kept_and_the_records_say_whose_it_is(serve
     assert [line["origin"] for line in lines if line["record"] == "fragment"] == [spec]
 
 
+@pytest.mark.slow
 def test_a_module_is_optimized_with_a_model_s_kernel(server):
     class Model(torch.nn.Module):
         def forward(self, x0, x1):
@@ -236,6 +241,7 @@ def test_a_module_is_optimized_with_a_model_s_kernel(server):
     assert made.optimization["origins"] == {spec: 1}
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_of_a_model_is_not_kept(server, tmp_path):
     wrong = ANSWER.replace("tl.exp(", "2.0 + tl.exp(")
     assert wrong != ANSWER
@@ -262,6 +268,7 @@ class Beginner:
     def release(self): ...
 
 
+@pytest.mark.slow
 def test_what_a_model_cannot_write_whole_it_is_asked_for_in_parts(monkeypatch, tmp_path):
     monkeypatch.setattr(sources, "policy", lambda _: Beginner())
     result, lines = optimized(tmp_path, "hf:beginner")
@@ -284,6 +291,7 @@ def told(server, name):
     ]
 
 
+@pytest.mark.slow
 def test_a_model_is_told_why_its_answer_is_wrong_and_answers_again(server, tmp_path):
     assert WRONG != ANSWER
     name = server.learning(WRONG, ANSWER)
@@ -295,6 +303,7 @@ def test_a_model_is_told_why_its_answer_is_wrong_and_answers_again(server, tmp_p
     assert all("rejected (wrong_values)" in text for text in feedback)
 
 
+@pytest.mark.slow
 def test_a_model_is_told_that_its_text_holds_no_candidate(server, tmp_path):
     name = server.learning("I cannot do that.", ANSWER)
     result, _ = optimized(tmp_path, f"openai:{server.url}#{name}")
@@ -302,6 +311,7 @@ def test_a_model_is_told_that_its_text_holds_no_candidate(server, tmp_path):
     assert any("holds no candidate" in text for text in told(server, name))
 
 
+@pytest.mark.slow
 def test_a_model_that_stays_wrong_is_told_twice_in_one_conversation(server, tmp_path):
     name = server.replying(WRONG)
     optimized(tmp_path, f"openai:{server.url}#{name}")
@@ -310,12 +320,14 @@ def test_a_model_that_stays_wrong_is_told_twice_in_one_conversation(server, tmp_
     assert longest == ["system", "user", *["assistant", "user"] * REFINEMENTS]
 
 
+@pytest.mark.slow
 def test_a_model_that_was_right_is_not_asked_again(server, tmp_path):
     name = server.replying(ANSWER)
     optimized(tmp_path, f"openai:{server.url}#{name}")
     assert told(server, name) == []
 
 
+@pytest.mark.slow
 def test_a_model_is_told_of_its_last_answer_where_the_conversation_goes_on(server, tmp_path):
     name = server.learning(WRONG, "I cannot do that.", ANSWER)
     result, _ = optimized(tmp_path, f"openai:{server.url}#{name}")
@@ -358,7 +370,7 @@ def test_a_model_that_fails_when_it_is_told_is_asked_no_more(monkeypatch):
     monkeypatch.setattr(asking, "_models", [Failing()])
     asking.ask([PROGRAM], RULES, limit=1, seed=0)
     (candidate,), _ = asking.written(PROGRAM, RULES, writers=Writers.MODELS, limit=1, seed=0)
-    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=4, budget_s=0.0)) as judge:
         verdict = judge.verify(program_task(PROGRAM), candidate)
     assert asking.refine(PROGRAM, RULES, {candidate.source: verdict}, seed=0) == 0
     assert "it went away" in str(asking.failed[0])
@@ -373,6 +385,7 @@ def test_answers_that_are_none_are_in_the_records(server, tmp_path):
     assert unread == "no_code"
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_beside_others_is_told_and_not_asked_again(server, tmp_path):
     """What the others write is searched as if it were not there."""
     broken = f"openai:{server.url}#half"
@@ -412,6 +425,7 @@ def test_what_a_model_wrote_before_it_failed_is_searched(server, tmp_path):
     assert {line["reason"] for line in lines if line["record"] == "unread"} == {"no_code"}
 
 
+@pytest.mark.slow
 def test_where_all_that_were_to_write_fail_there_is_no_search(server, tmp_path):
     with pytest.raises(InfraError, match=r"#half failed .*#down failed"):
         optimized(tmp_path, f"openai:{server.url}#half,openai:{server.url}#down")

@@ -76,6 +76,7 @@ def computed(sized, module, *inputs):
         return lowered.rebuild(lowered.separated(compute(*lowered.gather(module, inputs))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_one_text_computes_at_sizes_that_nobody_looked_at(name):
     module, _, sized = sized_of(name)
@@ -90,6 +91,7 @@ def test_one_text_computes_at_sizes_that_nobody_looked_at(name):
         torch.testing.assert_close(computed(sized, module, x), expected)
 
 
+@pytest.mark.slow
 def test_two_inputs_may_share_a_size():
     module, x, mask = Masked(), torch.randn(4, 12, 8), torch.rand(4, 12) > 0.2
     shapes = {"x": {0: B, 1: T}, "mask": {0: B, 1: T}}
@@ -116,6 +118,7 @@ class Unrolls(nn.Module):
         return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Branches, Counts, Unrolls])
 def test_a_module_without_one_program_is_refused(kind):
     example = ((torch.randn(4, 3),), {})
@@ -129,6 +132,7 @@ class AtOne(nn.Module):
         return x.squeeze(0).exp(), x * 1.5
 
 
+@pytest.mark.slow
 def test_a_module_that_differs_at_size_one_is_judged_there_too():
     example = ((torch.randn(4, 3),), {})
     sized = lower_at_sizes(AtOne(), example, requested(AtOne().forward, example, {"x": {0: B}}))
@@ -164,6 +168,7 @@ def served():
     return delivered(module, example, sized)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2, 4, 23, 24])
 def test_kernels_serve_the_range(served, rows):
     x = torch.randn(rows, 3)
@@ -202,6 +207,7 @@ def written():
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "scale", "is_served"),
     [(24, math.nan, True), (1, math.nan, True), (24, 2.0, False), (25, math.nan, False)],
@@ -214,6 +220,7 @@ def test_a_file_serves_its_range_and_its_numbers(written, rows, scale, is_served
     assert torch.equal(result, Scaled()(x, scale) - 100.0 * is_served)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "scale"), [(24, 2.0), (25, math.nan)])
 def test_a_file_without_the_original_refuses_other_calls(written, rows, scale):
     with pytest.raises(ValueError, match=r"kernelwright optimize. again"):
@@ -232,6 +239,7 @@ def test_a_number_is_not_nan():
     assert not is_value(True, 1)
 
 
+@pytest.mark.slow
 def test_outside_of_the_range_the_original_runs_and_one_warning_comes(served):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
@@ -252,6 +260,7 @@ class Small(nn.Module):
         return torch.softmax((x * 2).tanh(), dim=-1)
 
 
+@pytest.mark.slow
 def test_optimize_judges_the_whole_at_several_sizes():
     fast = optimize(
         Small(), torch.randn(6, 17), dynamic_shapes=({0: B},), budget_s=600, progress=False

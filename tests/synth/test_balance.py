@@ -27,6 +27,7 @@ def test_operators_come_equally_often_under_balanced_weights() -> None:
     assert max(uneven.values()) > 3 * min(uneven.values()), uneven
 
 
+@pytest.mark.slow
 def test_the_shipped_weights_know_every_operator() -> None:
     balanced = DrawRecipe.of({"weights": "balanced"})
     assert balanced.weights.keys() == {form.op for form in usable_forms(DrawRecipe())}

@@ -43,6 +43,7 @@ def returns_inner_values(line):
     return not set(program.outputs) <= set(program.calls[-1].outputs)
 
 
+@pytest.mark.slow
 def test_the_second_set_has_what_the_first_lacks():
     first, second = (benchmark_programs(name) for name in SETS)
     assert not {line["fingerprint"] for line in first} & {line["fingerprint"] for line in second}
@@ -54,6 +55,7 @@ def test_the_second_set_has_what_the_first_lacks():
     assert benchmark_plan(V2).avoid == benchmark_fingerprints([V1])
 
 
+@pytest.mark.slow
 def test_operators_that_are_added_later_are_not_drawn():
     recipe = benchmark_plan().recipe
     drawn = {form.op for form in usable_forms(recipe)}
@@ -61,6 +63,7 @@ def test_operators_that_are_added_later_are_not_drawn():
     assert operators()["index"].name not in drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["level 1", "level 5", "softmax"])
 def test_what_is_shipped_is_drawn_again_from_its_seed(name, shipped):
     plan = benchmark_plan(shipped.name)

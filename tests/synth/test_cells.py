@@ -62,6 +62,7 @@ def check_nothing_is_left_out(case: Case, ratio: float) -> None:
         assert allowed[tuple(places[root] for root in scope)].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "max_entries"), [*zip(CASES.values(), cycle((1, 50, 10**6)), strict=False)], ids=CASES
 )

@@ -157,6 +157,7 @@ def drawn(**shares):
     return {(line["drawn"]["index"], line["drawn"]["attempt"]): line for line in lines}
 
 
+@pytest.mark.slow
 def test_shares_of_drawn_programs_are_loosened():
     plain, with_outputs = drawn(), drawn(outputs=1.0)
     assert drawn() == plain
@@ -172,6 +173,7 @@ def test_shares_of_drawn_programs_are_loosened():
     assert 2 <= sum(some.get(place) == line for place, line in plain.items()) <= 18
 
 
+@pytest.mark.slow
 def test_other_numbers_are_checked_like_drawn_numbers():
     """A program whose new numbers leave the range of a type is refused as any other program."""
     for line in drawn(numbers=1.0, dtypes=["float16"]).values():

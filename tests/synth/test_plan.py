@@ -73,6 +73,7 @@ def shares(skeleton: Skeleton) -> dict[str, float]:
     return {draft: weight / total for draft, weight in weights.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_coarse", [True, False], ids=["coarse", "fine"])
 def test_planned_drafts_are_distributed_as_drafts_are(is_coarse):
     choices, rng, tested = Choices(), Random(1), 0

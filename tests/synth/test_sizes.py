@@ -12,6 +12,7 @@ from kernelwright.synth.sizes.equations import Contradiction, Equations
 from kernelwright.synth.sizes.measure import Measure, Weights, evenly, weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "measure"), [*zip(CASES.values(), cycle(Measure), strict=False)], ids=CASES
 )
@@ -20,6 +21,7 @@ def test_draws_fit_the_measure(case, measure):
     assert fit(draws(case, 700), case.weights()) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_every_solution_is_reached(case):
     expected = case.solutions()

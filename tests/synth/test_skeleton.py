@@ -65,6 +65,7 @@ SPACES = {
 WEIGHTS = {"relu": 3, "add": 2, "mul": 5, "max": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("some", "width", "most"), SPACES.values(), ids=SPACES)
 def test_the_count_is_the_sum_of_the_skeletons_weights(some, width, most):
     uniform = Skeletons(some, width=width)

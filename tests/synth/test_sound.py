@@ -66,6 +66,7 @@ def drawn():
     ]
 
 
+@pytest.mark.slow
 def test_plain_programs_are_wired_as_their_skeletons(drawn):
     sound, skeletons = drawn
     for skeleton in skeletons:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import Reason, refusal
 from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, Quality, SizeLimits
@@ -17,6 +19,7 @@ RECIPE = DrawRecipe(
 )
 
 
+@pytest.mark.slow
 def test_what_is_drawn_is_a_task_or_is_refused_for_what_it_is():
     plain, tasks = Sampler(RECIPE), TaskSampler(RECIPE)
     passed, reasons = 0, set()

@@ -26,6 +26,7 @@ def space(request: pytest.FixtureRequest) -> Any:
     return level, recipe, probabilities(recipe, level)
 
 
+@pytest.mark.slow
 def test_draws_agree_with_all_programs(space: Any) -> None:
     level, recipe, expected = space
     fit = goodness_of_fit(expected, draws(recipe, level, DRAWS * len(expected), seed=1))
@@ -57,6 +58,7 @@ def first_choice_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Menu, "draw", drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [step_by_step, first_choice_more_often])
 def test_a_spoilt_sampler_is_told_apart(
     spoil: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
@@ -68,6 +70,7 @@ def test_a_spoilt_sampler_is_told_apart(
     assert fit.p < 1e-9, fit
 
 
+@pytest.mark.slow
 def test_another_measure_is_told_apart() -> None:
     level, recipe = SPACES["pointwise"]
     expected = probabilities(recipe, level)

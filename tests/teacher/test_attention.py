@@ -62,6 +62,7 @@ CASES: dict[str, Callable[[], Program]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", CASES.values(), ids=CASES)
 def test_scores_never_lie_in_memory(build):
     program = build()

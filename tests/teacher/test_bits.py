@@ -37,6 +37,7 @@ def whole_numbers(dtype: str, *shape: int) -> torch.Tensor:
     return drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", sorted(BITS))
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_shifts_have_pytorchs_bits_by_any_number_of_places(dtype, side):
@@ -81,6 +82,7 @@ class Product(Unpacked):
         return x @ super().forward(packed, scale).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
 def test_weights_of_four_bits_are_unpacked_in_one_kernel(dtype):
     packed, scale = torch.randint(0, 256, (12, 32)).to(dtype), torch.rand(12, 1) + 0.1

@@ -175,6 +175,7 @@ def require_layout(program: Program) -> None:
         pytest.skip("PyTorch returns another layout on this CPU")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("build", "turn"), in_turn(TRANSPOSED))
 def test_a_transposed_convolution_gathers_what_it_should(build, turn):
     program = build()
@@ -275,6 +276,7 @@ def test_places_in_a_window_of_few_channels_are_known_to_the_compiler():
     assert "C: tl.constexpr" not in many.source
 
 
+@pytest.mark.slow
 def test_of_few_channels_both_forms_come_early_and_hardly_spill_registers():
     program = conv((128, 8, 64, 64), (64, 8, 3, 3))
     early = convolution.ways(program, "strict")[:6]
@@ -389,6 +391,7 @@ def test_channels_that_views_made_of_several_dimensions_are_taken_apart_at_each_
     assert faults(program, candidates) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", SURROUNDED.values(), ids=SURROUNDED)
 def test_what_surrounds_a_convolution_is_fused_and_padding_stays_zero(build):
     program = build()
@@ -397,6 +400,7 @@ def test_what_surrounds_a_convolution_is_fused_and_padding_stays_zero(build):
     assert faults(program, candidates) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [

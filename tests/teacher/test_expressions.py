@@ -96,6 +96,7 @@ def test_the_operators_that_floats_allow_are_nearly_all():
     assert refused == bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 20.0])
 def test_expressions_on_floats_are_as_accurate_as_pytorch(scale):
     bench = Bench("float32", scale)

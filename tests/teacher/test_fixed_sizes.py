@@ -80,6 +80,7 @@ def test_an_outer_size_is_an_argument(shape):
     assert not any(constants(each.source) for each in written(ways(program)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", FILTERS, ids=lambda build: build.__name__)
 def test_filters_of_few_channels_have_sides_as_constants(build):
     program = build(14)
@@ -101,6 +102,7 @@ def test_aligned_sizes_are_arguments(build, monkeypatch):
     assert not any(constants(each.source) for each in written(ways(build(14))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_they_are_right_here_and_at_other_sizes(build):
     program = build(14)

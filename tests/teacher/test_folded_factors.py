@@ -102,6 +102,7 @@ PROGRAMS: tuple[Callable[[], Program], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_what_moves_elements_is_folded_and_right(build):
     program = build()

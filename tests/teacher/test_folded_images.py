@@ -93,6 +93,7 @@ def unlike(program: Program) -> list[Way]:
     return list({(way.kind[0], way.kind[3]): way for way in reversed(strict)}.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_what_moves_elements_is_folded_and_right(build):
     program = build()
@@ -100,12 +101,14 @@ def test_what_moves_elements_is_folded_and_right(build):
     assert faults(program, list(written(unlike(program)))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [padded_on_two_sides, cropped])
 def test_other_sizes_are_right_too(build):
     program = build()
     assert faults_here_and_at_other_sizes(program, write(program, limit=1)) == []
 
 
+@pytest.mark.slow
 def test_joined_images_of_a_large_convolution_fit_hopper():
     s = Sketch()
     t = s.cat(tensors=(s.input(8, 128, 64, 64), s.input(8, 64, 64, 64)), dim=1)

@@ -87,6 +87,7 @@ PROGRAMS: tuple[Callable[[], Program], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_what_moves_elements_is_pulled_and_right_in_every_form(build):
     program = build()

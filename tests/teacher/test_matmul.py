@@ -129,6 +129,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_what_surrounds_a_product_is_fused_and_right(build):
     program = build()
@@ -170,6 +171,7 @@ REDUCED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", REDUCED.values(), ids=REDUCED)
 def test_a_reduction_over_the_columns_is_fused_and_right(build):
     program = build()
@@ -190,6 +192,7 @@ VECTORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", VECTORS.values(), ids=VECTORS)
 def test_a_product_with_a_vector_needs_no_tensor_cores(build):
     program = build(Sketch())
@@ -207,6 +210,7 @@ def long_product(dtype: str = "float32") -> Program:
     return s.program(s.gelu(t))
 
 
+@pytest.mark.slow
 def test_every_form_and_precision_of_a_long_product_is_right():
     strict = forms(long_product())
     loose = forms(long_product(), "tf32")
@@ -298,6 +302,7 @@ def test_what_has_no_form_is_not_claimed(build):
     assert not matmul.classify(build())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "dtype"),
     [("strict", "float32"), ("strict", "bfloat16")],
@@ -312,6 +317,7 @@ def test_the_favourite_of_a_large_product_fits_hopper(precision, dtype):
     assert usage.spills <= 128
 
 
+@pytest.mark.slow
 def test_a_factor_that_is_computed_leaves_room_for_its_parts():
     s = Sketch()
     x, w = s.input(1024, 8192), s.input(8192, 8192)
@@ -321,6 +327,7 @@ def test_a_factor_that_is_computed_leaves_room_for_its_parts():
         assert usage.shared_bytes <= SHARED_LIMIT_BYTES
 
 
+@pytest.mark.slow
 def test_slices_of_k_and_row_reductions_fit_hopper():
     s, t = linear(64, 512, 8192)
     sliced = s.program(s.relu(t))

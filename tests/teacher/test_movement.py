@@ -45,6 +45,7 @@ def test_every_operator_that_moves_elements_has_a_kernel(op):
     assert wrong(drawn(1, 0, op)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(4))
 def test_they_fuse_with_each_other_and_with_pointwise_neighbours(index):
     names = ("slice", "cat", "pad", "stack", "index_select", "tril", "relu", "add", "mul", "where")
@@ -118,6 +119,7 @@ CASES: dict[str, Callable[[], Program]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", CASES.values(), ids=CASES)
 def test_awkward_cases(build):
     assert wrong(build()) == []

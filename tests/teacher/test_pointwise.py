@@ -32,6 +32,7 @@ def biased(shape, bias_shape, *, layout=Layout.CONTIGUOUS, dtype="float32") -> P
     return builder.program((y, t))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
@@ -145,6 +146,7 @@ def dags(draw) -> Program:
     return builder.program(tuple(ref for name, ref in outputs.items() if name.startswith("t")))
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(program=dags())
 def test_random_graphs_with_random_broadcasts_are_right(program):

@@ -152,6 +152,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", KINDS, ids=lambda build: build.__name__)
 def test_positions_and_picks_are_part_of_one_kernel(build: Callable[[], Program]):
     program = build()

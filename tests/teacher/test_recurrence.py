@@ -63,6 +63,7 @@ def walked(program: Program, walk: str, **options) -> Candidate:
     return next(c for c in write(program, limit=8, **options) if tile in c.plan[1].tiles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", ["together", "alone"])
 @pytest.mark.parametrize("build", CASES.values(), ids=CASES)
 def test_every_step_of_every_layer_is_right(build, walk):
@@ -86,6 +87,7 @@ def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
         assert all(f.is_hint for f in findings(candidate.source, "pure", "fused_operator"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", ["together", "alone"])
 @pytest.mark.parametrize("op", ["aten.gru.input", "aten.lstm.input", "aten.rnn_tanh.input"])
 def test_favourites_fit_hopper(op, walk):

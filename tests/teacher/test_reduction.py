@@ -87,6 +87,7 @@ PLACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_reduced_dimensions_may_lie_anywhere(place):
     make, given = PLACES[place]
@@ -99,6 +100,7 @@ CHANNEL = TensorType((8,))
 VARIANCE = (CHANNEL, Init("rand", 0.5, 2.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", list(Layout))
 @pytest.mark.parametrize("op", ["group_norm", "instance_norm", "batch_norm", "batch_norm_train"])
 def test_norms_over_images_are_right_in_every_form(op, layout):

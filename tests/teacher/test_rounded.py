@@ -45,6 +45,7 @@ def ties(scale: torch.Tensor, *shape: int) -> torch.Tensor:
     return torch.nextafter(at, at + beside * at.abs()).reshape(shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.1, 0.02, 1 / 3, 0.7])
 def test_a_quantiser_has_pytorchs_bits_at_every_tie(scale):
     step = torch.tensor([scale])

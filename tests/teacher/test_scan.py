@@ -51,6 +51,7 @@ def test_of_equal_values_the_last_counts(op, dtype):
     assert faults(made, best(made)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16"])
 def test_narrow_integers_compile_too(dtype):
     """The interpreter does not mind that a loop changes a variable's type."""

@@ -41,6 +41,7 @@ def transposed_convolution() -> Product:
     return window_find.find(s.program(s.tanh(t)), ImplicitGemm, "n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("programs", [1, 5, 1000])
 @pytest.mark.parametrize("build", [batch, transposed_convolution])
 def test_few_programs_walk_all_tiles(build, programs):
@@ -55,6 +56,7 @@ def persistent(program: Program) -> list[Candidate]:
     return [c for c in written(ways(program)) if c.plan[0].loop.endswith("_persistent")]
 
 
+@pytest.mark.slow
 def test_products_of_many_waves_offer_it_and_say_so():
     s = Sketch()
     large = s.program(s.linear(s.input(4096, 512), s.input(4096, 512)))

@@ -67,6 +67,7 @@ PROGRAMS: tuple[Callable[[], Program], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_triangles_of_factors_and_results_are_right(build):
     program = build()

@@ -19,6 +19,7 @@ from kernelwright.programs.traffic import planned_seconds
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.whole import SIZES, write_best, write_whole
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 LINES = [line for line in benchmark_programs() if line["drawn"]["group"].startswith("level")][::40]
@@ -134,6 +135,7 @@ def test_plans_kernels_wrappers_and_calls_are_in_one_order(program):
         assert not any(line.strip().startswith("del ") for line in lines)
 
 
+@pytest.mark.slow
 def test_what_a_form_makes_on_its_way_takes_no_name_of_the_program():
     """A loss becomes several values of its own."""
     builder = Builder()
@@ -142,7 +144,7 @@ def test_what_a_form_makes_on_its_way_takes_no_name_of_the_program():
         (x,) = builder.call(op, input=x)
     (loss,) = builder.call("mse_loss", input=x, target=y, reduction="sum")
     program = builder.program([loss])
-    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=4, budget_s=0.0)) as judge:
         for candidate in write_whole(program, limit=6, seed=2):
             verdict = judge.verify(program_task(program), candidate)
             assert verdict.accepted, verdict.message
@@ -202,8 +204,9 @@ def test_half_of_the_candidates_at_least_are_parts_of_one_call():
     assert 12 <= sum(len(each.plan) == 3 for each in found) <= 28
 
 
+@pytest.mark.slow
 def test_equal_fragments_have_kernels_of_their_own():
-    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=4, budget_s=0.0)) as judge:
         for candidate in write_whole(chain(), limit=4, seed=0):
             names = kernels(candidate.source)
             assert len(set(names)) == len(names) == len(candidate.plan)
@@ -222,7 +225,7 @@ def test_programs_of_views_alone_are_copied_by_a_kernel():
     (turned,) = builder.call("permute", input=builder.input(TensorType((3, 5, 7))), dims=(2, 0, 1))
     program = builder.program([turned])
     (found,) = write_whole(program, limit=1, seed=0)
-    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=4, budget_s=0.0)) as judge:
         verdict = judge.verify(program_task(program), found)
     assert verdict.accepted, verdict.message
 
@@ -259,6 +262,7 @@ def test_kernels_of_best_answers_can_be_limited():
     assert [len(plan.fuses) for plan in best.plan] == [2, 2]
 
 
+@pytest.mark.slow
 def test_the_best_answer_to_a_chain_is_one_kernel():
     builder = Builder()
     x = builder.input(TensorType((64, 256)))
@@ -267,5 +271,5 @@ def test_the_best_answer_to_a_chain_is_one_kernel():
     program = builder.program([x])
     (best,) = write_best(program, limit=1, seed=0)
     assert len(best.plan) == 1
-    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=4, budget_s=0.0)) as judge:
         assert judge.verify(program_task(program), best).accepted

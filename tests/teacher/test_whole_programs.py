@@ -10,6 +10,7 @@ from kernelwright.programs.resizing.variants import scaled_down
 from tools.pages.teacher_split import programs, row, split
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_what_a_program_is_split_into_computes_it(number):
     drawn = next(islice(programs(), number, None))

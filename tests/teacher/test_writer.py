@@ -113,6 +113,7 @@ def test_sources_break_no_static_rule_and_keep_within_a_line(program):
         assert all(line.isascii() for line in candidate.source.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
 def test_kernels_compile_for_the_gpu_without_spilling(program):
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -133,6 +134,7 @@ def test_kernels_compile_for_the_gpu_without_spilling(program):
         assert all(kernel.spills == 0 for kernel in usage.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
 def test_candidates_hold_at_odd_sizes_they_were_not_written_for(program):
     for variant in shape_variants(program, 2, seed=1, max_elements=1 << 12):

@@ -102,6 +102,7 @@ def _hold(entered, left, gpu, shared):
         left.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theirs", "ours", "waits"),
     [(False, False, True), (False, True, True), (True, False, True), (True, True, False)],

@@ -36,6 +36,7 @@ def last_record(architecture: Architecture) -> dict:
     return records[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK.split())
 def test_a_small_model_of_each_kind_passes_every_stage(name):
     architecture = ARCHITECTURES[name]
@@ -80,6 +81,7 @@ def test_a_model_that_its_library_cannot_run_is_not_counted_against_us():
     assert last_record(Architecture("ours/none", "test", build))["status"] == "unbuilt"
 
 
+@pytest.mark.slow
 def test_a_model_that_never_ends_is_stopped_by_its_cpu_time():
     def build() -> Example:
         while True:

@@ -45,6 +45,7 @@ def test_random_weights_have_the_size_and_read_the_tokenizers_tokens(tmp_path):
     assert model.config.rope_parameters["rope_theta"] == 1e6
 
 
+@pytest.mark.slow
 def test_a_job_trains_and_its_record_says_how_fast(tmp_path):
     part = {"name": "few", "level": 1, "programs": 10, "draw": "small"}
     draw = {"small": {"operators": ["relu", "exp", "tanh"], "sizes": {"high": 64}}}

@@ -33,6 +33,7 @@ def records(returned):
     return {name: stand_ins.judged(task, name, cases, 1) for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("returned", ["t2", "t1, t2"])
 def test_right_stand_ins_pass_and_wrong_ones_do_not(returned):
     found = records(returned)

@@ -168,6 +168,7 @@ def advantage_of_the_right_one(model, tokenizer):
     return logps[0] - logps[1]
 
 
+@pytest.mark.slow
 def test_trls_trainer_learns_which_of_two_answers_is_right(learnt, tmp_path):
     from datasets import load_dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer

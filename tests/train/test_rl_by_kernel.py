@@ -97,6 +97,7 @@ def pool(program, texts, tokenizer, tmp_path_factory):
     return folder / "pool", make_pool(recipe, folder / "pool")
 
 
+@pytest.mark.slow
 def test_steps_of_wrong_answers_are_judged_and_counted(pool):
     folder, summary = pool
     assert summary["all"]["codes"] == {"ok": 1, "wrong_values": 1}

@@ -105,6 +105,7 @@ def answered(relus, judges, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_a_policy_that_cheats_earns_nothing(answered):
     folder = answered(list(CHEATS.values()))
     (line,) = records(folder, "rl_step")
@@ -117,6 +118,7 @@ def test_a_policy_that_cheats_earns_nothing(answered):
     assert (folder / "audits.jsonl").read_text() == ""
 
 
+@pytest.mark.slow
 def test_an_honest_kernel_earns_beside_cheats_and_passes_its_audit(answered):
     folder = answered([HONEST, CHEATS["torch alone"], CHEATS["a constant"]])
     (line,) = records(folder, "rl_step")
@@ -132,6 +134,7 @@ def test_an_honest_kernel_earns_beside_cheats_and_passes_its_audit(answered):
         assert "tl.maximum(v, 0)" in audit["source"]
 
 
+@pytest.mark.slow
 def test_what_an_audit_refuses_is_told_and_not_rewarded_again(relus, tmp_path):
     def refuses(reference, source):
         return JudgedCandidate(verdict(Code.WRONG_VALUES, grade="fresh"))

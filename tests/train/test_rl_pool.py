@@ -106,6 +106,7 @@ def judged_by_word(jobs, recipe, out, judges, clock, say):
 # -- writing and judging
 
 
+@pytest.mark.slow
 def test_a_real_pool_holds_verdicts_of_the_policy_and_of_the_teacher(real):
     folder, _, summary = real
     for program in read_pool(folder):
@@ -125,6 +126,7 @@ def test_a_real_pool_holds_verdicts_of_the_policy_and_of_the_teacher(real):
     assert "no rank correlation" in card
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_and_another_recipe_is_refused(real, tmp_path):
     folder, recipe, summary = real
     again = Path(shutil.copytree(folder, tmp_path / "pool"))
@@ -278,6 +280,7 @@ def test_rank_correlations(one, other, expected):
 # -- learning
 
 
+@pytest.mark.slow
 def test_the_smallest_recipe_writes_judges_and_learns(tmp_path):
     """From the model that ships: a recipe whose answers hold no candidate has nothing to learn."""
     path = Path(__file__).parents[2] / "recipes" / "rl" / "smoke.toml"
@@ -309,6 +312,7 @@ def learn(pool, policy, folder, **changes):
     return recipe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective",
     [
@@ -368,6 +372,7 @@ def test_epochs_visit_every_program_as_often(pool, policy, tmp_path):
     assert max(draws) - min(draws) <= 1
 
 
+@pytest.mark.slow
 def test_two_runs_on_one_pool_are_equal(pool, policy, tmp_path):
     for name in ("one", "other"):
         learn(pool, policy, tmp_path / name)

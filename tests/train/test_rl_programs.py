@@ -78,6 +78,7 @@ def test_a_benchmark_s_programs_are_never_asked_for(tmp_path):
         read(path, tmp_path)
 
 
+@pytest.mark.slow
 def test_programs_are_drawn_into_the_run_s_folder_once(tmp_path):
     def draw():
         recipe = make_recipe(

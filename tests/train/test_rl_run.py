@@ -57,6 +57,7 @@ def whole_ahead(policy, programs, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["grpo", "drpo"])
 def test_what_is_rewarded_is_learnt(policy, programs, tmp_path, loss):
     reward = {"grpo": "rule_and_execution", "drpo": "log_speed"}[loss]
@@ -73,6 +74,7 @@ def test_what_is_rewarded_is_learnt(policy, programs, tmp_path, loss):
     assert model.dtype == torch.bfloat16
 
 
+@pytest.mark.slow
 def test_a_step_s_record_accounts_for_every_answer(whole):
     (part,) = records(whole, "part")
     for name in ("records.jsonl", "examples.jsonl", "audits.jsonl"):
@@ -119,6 +121,7 @@ def test_validations_come_first_and_now_and_then(whole):
     assert standing["best_score"] == summary["best_score"]
 
 
+@pytest.mark.slow
 def test_the_next_answers_are_written_before_these_are_learnt_from(whole, whole_ahead):
     """With the weights of before, so that ratios are not 1."""
     assert all(line["kl"] == 0.0 for line in records(whole, "rl_step"))
@@ -138,6 +141,7 @@ def script(policy, programs, folder, rollouts):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reference", "rollouts"), [("whole", {}), ("whole_ahead", AHEAD)])
 def test_a_killed_run_goes_on_as_if_it_had_not_been(
     policy, programs, tmp_path, request, reference, rollouts
@@ -161,6 +165,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(
     assert found.read_bytes() == wanted.read_bytes()
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_run_with_a_checkpoint(policy, programs, whole, tmp_path):
     def say(line):
         if line.startswith("step 2 "):
@@ -251,6 +256,7 @@ def test_speed_is_recorded_and_rewarded(policy, programs, tmp_path):
     assert (line["speedup"], line["own_kernel_share"]) == (pytest.approx(4.0), 0.75)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_told_and_learnt_from_again(programs, tmp_path):
     room = save_policy(tmp_path / "room", make_programs(), max_length=2048)
     recipe = make_recipe(room, programs, budget={"steps": 2}, rollouts={"turns": 2, "retries": 3})
@@ -263,6 +269,7 @@ def test_what_is_wrong_is_told_and_learnt_from_again(programs, tmp_path):
         assert sum(line["groups"].values()) == 6 + again // 3, "one for each wrong first answer"
 
 
+@pytest.mark.slow
 def test_weights_alone_are_gone_on_from_where_the_curriculum_stood(policy, programs, tmp_path):
     folder = tmp_path / "run"
     tables = {"rollouts": AHEAD, "curriculum": {"stages": TWO_STAGES, "promote_at": 0.0}}
@@ -286,6 +293,7 @@ def test_a_finished_run_is_not_trained_further(policy, programs, whole, tmp_path
     assert found.read_bytes() == wanted.read_bytes()
 
 
+@pytest.mark.slow
 def test_two_processes_learn_as_one_does(policy, programs, tmp_path, whole_ahead):
     """One answers for both, each has passes of its own; they talk through gloo. With answers that
     are not a step old: tests/train/test_rl_sharded.py."""

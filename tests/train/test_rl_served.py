@@ -99,6 +99,7 @@ def recipe_of(made, server, folder, **changes):
     )
 
 
+@pytest.mark.slow
 def test_a_server_answers_with_the_weights_of_every_step(made, tmp_path):
     folder = tmp_path / "served"
     with served(folder) as server:

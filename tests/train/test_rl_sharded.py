@@ -90,6 +90,7 @@ def run_sharded(made, folder, changes):
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_shards_learn_as_one_process_does_and_go_on_from_a_checkpoint(made, tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "run"
     with served(tmp_path / "served") as server:

@@ -26,6 +26,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_every_curve_has_the_values_of_the_records(folder):
     found = read_training(folder / "first")
     drawn = {chart.title: chart for chart in charts(found)}

@@ -51,6 +51,7 @@ def test_the_run_that_others_are_compared_with_reaches_its_second_epoch(whole):
     assert list(losses(whole)) == list(range(1, 13))
 
 
+@pytest.mark.slow
 def test_a_model_by_path_learns_and_loads_in_plain_transformers(pairs, tmp_path):
     save_qwen2(tmp_path / "qwen2", make_tokenizer())
     recipe = make_recipe(
@@ -100,6 +101,7 @@ def script(pairs, folder):
     )
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_it_had_not_been(pairs, whole, tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-u", "-c", script(pairs, folder)]
@@ -121,6 +123,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(pairs, whole, tmp_path):
     assert not list(path.parent.glob(".writing*"))
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_run_with_a_checkpoint(pairs, whole, tmp_path):
     def say(line):
         if line.startswith("step 5 "):
@@ -135,6 +138,7 @@ def test_sigterm_ends_a_run_with_a_checkpoint(pairs, whole, tmp_path):
     assert records(folder, "summary")[-1]["tokens"] == records(whole, "summary")[-1]["tokens"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("limit_bytes", [40_000, 100])
 def test_a_full_disk_leaves_the_old_checkpoint_and_is_told(pairs, whole, tmp_path, limit_bytes):
@@ -210,6 +214,7 @@ def test_the_clock_ends_a_run(pairs, tmp_path, monkeypatch):
     assert rates[-1] < max(rates), "the way down is taken by the clock"
 
 
+@pytest.mark.slow
 def test_adapters_alone_are_trained_and_saved(pairs, tmp_path):
     model = save_qwen2(tmp_path / "qwen2", make_tokenizer())
     recipe = make_recipe(
@@ -230,6 +235,7 @@ def test_adapters_alone_are_trained_and_saved(pairs, tmp_path):
     assert after.lora_B.default.weight.any()
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_does(pairs, whole, tmp_path):
     """Each takes one of the two forward passes of a step; they talk through gloo."""
     folder = tmp_path / "run"

@@ -122,6 +122,7 @@ def test_rewards_laid_out_on_tokens_come_back_whole(rows):
     assert torch.allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_answers_are_scored_by_the_judge():
     wrong = GOOD.replace("tl.maximum", "tl.minimum")
 

@@ -11,6 +11,7 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.verify import testing
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.tasks.load import load_task
 
@@ -18,6 +19,7 @@ TASK, GOOD = ROOT / "tasks" / "relu.py", ROOT / "honest" / "plain.py"
 WRONG = GOOD.read_text().replace("tl.maximum", "tl.minimum")
 
 
+@pytest.mark.slow
 def test_files_sources_and_tasks_are_judged_alike():
     for ref, candidate in (
         (TASK, GOOD),
@@ -27,13 +29,15 @@ def test_files_sources_and_tasks_are_judged_alike():
         assert kernelwright.verify(ref, candidate, device="cpu").accepted
 
 
+@pytest.mark.slow
 def test_library_calls_may_stay_where_no_mode_is_named():
     arguments = ROOT / "tasks" / "linear_model.py", ROOT / "honest" / "hybrid_library_call.py"
     assert kernelwright.verify(*arguments, device="cpu").accepted
     assert testing.assert_kernel(*arguments, device="cpu").mode == "hybrid"
-    assert JudgeRecipe().mode == Judge("cpu").rules.mode == "hybrid"
+    assert JudgeRecipe().mode == Judge(JudgeOptions(device="cpu")).rules.mode == "hybrid"
 
 
+@pytest.mark.slow
 def test_verify_can_be_called_before_and_after_its_modules_are_imported():
     code = (
         "import kernelwright, sys; assert callable(kernelwright.verify)\n"

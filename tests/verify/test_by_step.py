@@ -39,6 +39,7 @@ def broken(program):
     raise AssertionError("no cut into two kernels was drawn")
 
 
+@pytest.mark.slow
 def test_the_command_line_names_the_kernel_that_is_wrong(files):
     words = ["verify", *map(str, files), "--device", "cpu", "--mode", "pure", "--steps"]
     shown = CliRunner().invoke(app, words)
@@ -48,6 +49,7 @@ def test_the_command_line_names_the_kernel_that_is_wrong(files):
     assert any(re.search(r"^2 +t1 +right", line) for line in lines), shown.output
 
 
+@pytest.mark.slow
 def test_json_has_a_verdict_for_each_step(files):
     words = ["verify", *map(str, files), "--device", "cpu", "--mode", "pure", "--steps", "--json"]
     steps = json.loads(CliRunner().invoke(app, words).stdout)["steps"]
@@ -57,6 +59,7 @@ def test_json_has_a_verdict_for_each_step(files):
     ]
 
 
+@pytest.mark.slow
 def test_a_candidate_without_steps_still_has_its_verdict(files, tmp_path):
     other = tmp_path / "other.py"
     other.write_bytes(b"def fused_operator(x0, x1):\n    return [x0, x1]  # \xff\n")
@@ -66,6 +69,7 @@ def test_a_candidate_without_steps_still_has_its_verdict(files, tmp_path):
     assert "No kernel can be judged alone" in shown.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", ["candidate.py", "package.module:factory"])
 def test_a_reference_that_is_no_program_is_refused_before_anything_is_judged(files, reference):
     ref = files[1] if reference == "candidate.py" else reference

@@ -13,9 +13,9 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.core.verdict import Code
 from kernelwright.sandbox.host import probe
-from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify import controls, guests, recycled
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.load import load_task
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
@@ -31,7 +31,7 @@ def relu():
 @pytest.fixture
 def judge(monkeypatch):
     monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
-    with Judge("cpu", mode="pure", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", grade="recycled")) as judge:
         judge.recycled.lives_on = True
         yield judge
 
@@ -58,6 +58,7 @@ def spoiling() -> Candidate:
     return Candidate(source=text + PLAIN.replace("    return [relu(x0)]", f"{call}    return [y]"))
 
 
+@pytest.mark.slow
 def test_controls_are_judged_as_they_should_be(judge):
     for drawn in islice(iter(controls.draw, None), 12):
         prepared = judge.recycled.prepare(judge.recycled.shapes(drawn.task), drawn.candidate)
@@ -79,6 +80,7 @@ def last_call_of(judge, relu) -> int:
     return len(verdict.cases)
 
 
+@pytest.mark.slow
 def test_a_control_finds_a_guest_that_rejects_everything(judge, relu, monkeypatch):
     always(monkeypatch, is_right=True)
     spoiler = Candidate(source=spoiling().source.format(last_call_of(judge, relu)))
@@ -107,6 +109,7 @@ def test_a_guest_that_accepts_everything_is_found_by_a_wrong_control(judge, relu
     assert len(ran) == 2  # both were judged again
 
 
+@pytest.mark.slow
 def test_rejections_in_a_row_replace_the_guest(judge, relu):
     list(judge.verify_many([(relu, WRONG)] * (recycled.MAX_REJECTED + 1)))
     assert judge.recycled.guests.num_started == 2

@@ -26,6 +26,7 @@ def judged(entry):
     return verify(load_task(entry.task), entry.path, device="cpu", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", CHEATS, ids=lambda entry: entry.name)
 def test_a_cheat_is_rejected_at_its_stage_by_its_code(entry, monkeypatch, request):
     if "open" in entry.facts:
@@ -126,6 +127,7 @@ def without(is_left_out):
     return (cases.Cases, "all", leaving_out(is_left_out))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "replaced"),
     [

@@ -13,6 +13,7 @@ from corpus import entries
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.load import load_task
 
 HONEST = [entry for entry in entries("honest") if not entry.needs_gpu]
@@ -27,13 +28,14 @@ def judge_of():
         def judge(grade, mode, contract):
             key = grade, mode, contract
             if key not in judges:
-                new = Judge("cpu", mode=mode, contract=contract, grade=grade)
+                new = Judge(JudgeOptions(device="cpu", mode=mode, contract=contract, grade=grade))
                 judges[key] = stack.enter_context(new)
             return judges[key]
 
         yield judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", HONEST, ids=lambda entry: entry.name)
 def test_an_honest_kernel_is_accepted(entry, judge_of):
     grade = "fresh" if "/" in entry.name else "recycled"

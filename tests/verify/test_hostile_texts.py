@@ -17,6 +17,7 @@ from kernelwright.core.text import printable
 from kernelwright.core.verdict import Checks, Code, Stage
 from kernelwright.verify.api import verify
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.many.jobs import MAX_BATCH, MAX_BATCH_CHARS, Job, in_batches, read_jobs
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.rules import rewiring
@@ -66,7 +67,7 @@ GROWING = {
 
 
 def judged(source, **changes):
-    with Judge("cpu") as judge:
+    with Judge(JudgeOptions(device="cpu")) as judge:
         rules = replace(judge.rules, **changes)
         trial = Trial(rules, Candidate(source=source))
         with trial.ending():
@@ -86,6 +87,7 @@ def seconds(text):
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", GROWING)
 def test_rules_take_time_in_proportion_to_the_text(shape):
     text = GROWING[shape]
@@ -174,7 +176,7 @@ def test_what_no_file_holds_is_a_syntax_error(mark):
 @pytest.mark.parametrize("mark", ["\x00", "\ud800"], ids=["nul", "surrogate"])
 def test_a_guest_refuses_such_a_file_where_no_source_is_read(mark):
     source = (ROOT / "honest" / "plain.py").read_text() + f"\nWORD = '{mark}'\n"
-    with Judge("cpu") as judge:
+    with Judge(JudgeOptions(device="cpu")) as judge:
         judge.rules = replace(judge.rules, checks=Checks.RUNS)
         verdict = judge.verify(load_task(ROOT / "tasks" / "relu.py"), Candidate(source=source))
     assert verdict.code in {Code.LOAD_ERROR, Code.SYNTAX_ERROR}
@@ -238,7 +240,7 @@ def test_what_is_sent_of_a_long_text_is_refused_as_the_text_is():
 
 
 def spoken(message, advice=(), launches=()):
-    trial = Trial(Judge("cpu").rules, Candidate(source=""))
+    trial = Trial(Judge(JudgeOptions(device="cpu")).rules, Candidate(source=""))
     trial.rejection = Rejected(Stage.RUN, Code.RUNTIME_ERROR, message)
     trial.advice = list(advice)
     trial.launches = dict.fromkeys(launches, 1)

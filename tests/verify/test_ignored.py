@@ -8,7 +8,7 @@ from kernelwright.core.verdict import Code, Precision
 from kernelwright.programs.text import parse
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judging import JudgeOptions, Rules
 from kernelwright.verify.tasks.cases import Cases
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import CPU, FunctionTask
@@ -94,16 +94,17 @@ def test_of_a_function_nothing_is_known():
 
 @pytest.fixture(scope="module")
 def judge():
-    with Judge("cpu", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure")) as judge:
         yield judge
 
 
 @pytest.fixture(scope="module")
 def recycled():
-    with Judge("cpu", mode="pure", grade="recycled") as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", grade="recycled")) as judge:
         yield judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grade", ["judge", "recycled"])
 def test_a_faithful_kernel_for_what_the_task_ignores_is_no_decoy(grade, request):
     verdict = request.getfixturevalue(grade).verify(IGNORES, candidate("1e-12"))
@@ -112,6 +113,7 @@ def test_a_faithful_kernel_for_what_the_task_ignores_is_no_decoy(grade, request)
     assert "tanh_kernel: the task does not depend on t0, t1 either" in said
 
 
+@pytest.mark.slow
 def test_where_the_task_ignores_nothing_an_idle_kernel_is_a_decoy(judge):
     assert judge.verify(NEEDS, candidate("0.5")).accepted
     verdict = judge.verify(NEEDS, Candidate(source=IDLE.replace("FACTOR", "0.5")))
@@ -119,6 +121,7 @@ def test_where_the_task_ignores_nothing_an_idle_kernel_is_a_decoy(judge):
     assert verdict.message == "the outputs are right without the kernel tanh_kernel: a decoy"
 
 
+@pytest.mark.slow
 def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys(judge):
     launch = "    tanh_kernel[grid](x0, t, x0.numel(), BLOCK=256)\n"
     names = ["first_kernel", "second_kernel"]
@@ -135,7 +138,7 @@ def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys(judge):
 
 
 def test_where_pytorch_may_compute_beside_it_it_is_one_too_and_the_task_is_named():
-    with Judge("cpu", mode="hybrid") as judge:
+    with Judge(JudgeOptions(device="cpu", mode="hybrid")) as judge:
         verdict = judge.verify(IGNORES, candidate("1e-12"))
     assert verdict.code is Code.DECOY
     assert "a decoy; the task does not depend on t0, t1 either" in verdict.message

@@ -46,6 +46,7 @@ class ModelNew(torch.nn.Module):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiled", "counts"),
     [("torch.compile(identity, fullgraph=True)", [1, 2, 1, 2, 1]), ("None", [1, 2, 3, 4, 5])],

@@ -20,6 +20,7 @@ from kernelwright.verify import checks, screening
 from kernelwright.verify.api import verify
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.tasks import cases
 from kernelwright.verify.tasks.alike import with_part_of
@@ -33,7 +34,7 @@ MODEL = (ROOT / "honest" / "hybrid_library_call.py").read_text()
 
 @pytest.fixture(scope="module")
 def judge():
-    with Judge("cpu", mode="pure", seed=5, limits=Limits(wall_s=60.0), budget_s=600.0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=5, budget_s=600.0)) as judge:
         yield judge
 
 
@@ -68,7 +69,7 @@ def test_an_acceptance_says_what_it_rests_on(judge, relu):
 
 
 def test_secret_seeds_differ_from_judge_to_judge():
-    assert Judge("cpu").seed != Judge("cpu").seed
+    assert Judge(JudgeOptions(device="cpu")).seed != Judge(JudgeOptions(device="cpu")).seed
 
 
 MISBEHAVIOUR = {
@@ -91,8 +92,9 @@ def test_what_a_candidate_does_becomes_its_verdict(judge, relu, body, code):
     assert verdict.code is code, verdict.message
 
 
+@pytest.mark.slow
 def test_a_candidate_that_hangs_is_ended_at_the_limit(relu):
-    with Judge("cpu", mode="pure", limits=Limits(wall_s=4.0)) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure"), limits=Limits(wall_s=4.0)) as judge:
         verdict = judge.verify(relu, candidate("    while True: pass"))
     assert verdict.code is Code.TIMEOUT
 
@@ -137,6 +139,7 @@ def test_a_big_program_is_judged_on_smaller_sizes(judge):
     assert any("smaller sizes" in text for text in verdict.advice)
 
 
+@pytest.mark.slow
 def test_parameters_of_other_names_get_the_weights_in_order():
     verdict = verify(
         ROOT / "tasks" / "linear_model.py", ROOT / "honest" / "own_names.py", device="cpu"
@@ -145,12 +148,14 @@ def test_parameters_of_other_names_get_the_weights_in_order():
     assert any(case.startswith("redrawn weights") for case in verdict.cases)
 
 
+@pytest.mark.slow
 def test_library_calls_are_judged_by_the_mode():
     arguments = ROOT / "tasks" / "linear_model.py", ROOT / "honest" / "hybrid_library_call.py"
     assert verify(*arguments, device="cpu", mode="hybrid").accepted
     assert verify(*arguments, device="cpu", mode="pure").code is Code.LIBRARY_COMPUTE
 
 
+@pytest.mark.slow
 def test_dropout_draws_alike_in_reference_candidate_and_oracle(tmp_path):
     model = (
         "import torch\n\n\nclass Model(torch.nn.Module):\n"
@@ -189,7 +194,7 @@ def test_candidates_that_are_not_trusted_share_neither_guests_nor_compiled_kerne
     )
     for trusted, guests in ((True, 2), (False, 4)):
         asked.clear()
-        with Judge("cpu", mode="pure", seed=5, trusted=trusted) as judge:
+        with Judge(JudgeOptions(device="cpu", mode="pure", seed=5), trusted=trusted) as judge:
             for _ in range(2):
                 assert judge.screen(relu, [Candidate(source=GOOD)])[0].accepted
         assert asked == [trusted] * guests  # to compile in and to run in, for both or each
@@ -220,7 +225,7 @@ def test_memory_is_held_while_judging_and_not_while_compiling(relu, monkeypatch)
         Guest, "compile", lambda *a, **k: events.append("compile") or compile_(*a, **k)
     )
     monkeypatch.setattr(Guest, "run", lambda *a, **k: events.append("run") or run(*a, **k))
-    with Judge("cpu", mode="pure", seed=5, budget_s=0.0, hold=hold) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=5, budget_s=0.0), hold=hold) as judge:
         assert judge.screen(relu, [Candidate(source=GOOD)])[0].accepted
         assert events == ["compile", "hold", "run", "run", "free"]
         events.clear()
@@ -243,7 +248,7 @@ def test_only_what_is_judged_fully_says_which_policy_would_let_it_pass(judge, re
 
 
 def test_a_large_first_case_is_posed_again_and_not_kept(relu, monkeypatch):
-    rules = Judge("cpu", mode="pure", seed=5).rules
+    rules = Judge(JudgeOptions(device="cpu", mode="pure", seed=5)).rules
     kept = Cases({"base": relu}, rules, 5)
     assert kept.first() is kept.first()
     monkeypatch.setattr(cases, "KEPT_BYTES", 0)
@@ -281,6 +286,7 @@ def test_a_guest_lost_while_screening_is_tried_once_more(judge, relu, monkeypatc
     assert [len(v.cases) for v in verdicts if v.accepted] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_fork_server_that_dies_while_judging_costs_nothing_but_time(judge, relu, monkeypatch):
     calls, run = [], Guest.run
 
@@ -322,13 +328,13 @@ OPTIONS = [{"device": "tpu"}, {"precision": "loose"}, {"mode": "impure"}]
 @pytest.mark.parametrize("options", OPTIONS)
 def test_an_unknown_option_is_refused(options):
     with pytest.raises(UsageError, match="no such"):
-        Judge(**{"device": "cpu", **options})
+        Judge(JudgeOptions(**{"device": "cpu", **options}))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_cuda_is_refused():
     with pytest.raises(UsageError, match="no CUDA device"):
-        Judge("cuda")
+        Judge(JudgeOptions(device="cuda"))
 
 
 def test_a_missing_candidate_file_is_the_users_fault(tmp_path):
@@ -481,6 +487,7 @@ def test_a_kernel_that_only_takes_dense_inputs_is_accepted_with_advice(judge, re
 BATCH_NORM = (ROOT / "honest" / "running_statistics.py").read_text()
 
 
+@pytest.mark.slow
 def test_a_module_for_one_mode_only_is_accepted_with_advice(judge):
     task = load_task(ROOT / "tasks" / "batch_norm_model.py")
     verdict = judge.verify(task, Candidate(source=BATCH_NORM))
@@ -489,6 +496,7 @@ def test_a_module_for_one_mode_only_is_accepted_with_advice(judge):
     assert any("wrong with eval mode" in text for text in verdict.advice)
 
 
+@pytest.mark.slow
 def test_a_candidate_may_keep_what_the_tasks_file_imports(tmp_path):
     path = tmp_path / "task.py"
     task = (ROOT / "tasks" / "linear_model.py").read_text()

@@ -6,6 +6,7 @@ import torch
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.task import FunctionTask
 
@@ -109,17 +110,18 @@ def test_an_order_of_values_that_the_reference_refuses_is_left_out(tmp_path):
     """In another order a positive definite matrix is none."""
     path = tmp_path / "refused.py"
     path.write_text(REFUSED)
-    with Judge("cpu", times=False) as judge:
+    with Judge(JudgeOptions(device="cpu"), times=False) as judge:
         verdict = judge.verify(load_task(path), Candidate(source=ADDS))
     assert verdict.accepted, verdict.message
 
 
+@pytest.mark.slow
 def test_positions_of_several_tables_are_not_mixed(tmp_path):
     """Another order of the values puts positions of the large table into the small table. There the
     reference has no result, and on a GPU its process would end."""
     path = tmp_path / "columns.py"
     path.write_text(COLUMNS)
-    with Judge("cpu", times=False) as judge:
+    with Judge(JudgeOptions(device="cpu"), times=False) as judge:
         verdict = judge.verify(load_task(path), Candidate(source=KERNEL))
     assert verdict.accepted, verdict.message
     assert any(case.startswith("in a row/") for case in verdict.cases)
@@ -196,12 +198,13 @@ def statistics(tmp_path):
     return load_task(path)
 
 
+@pytest.mark.slow
 def test_rounding_of_a_channel_that_hardly_varies_is_accepted_after_calls_that_change_state(
     statistics,
 ):
     """The second look starts from the state before the call. Without the second look, the judge
     with this seed rejects the kernel."""
-    with Judge("cpu", times=False, seed=26) as judge:
+    with Judge(JudgeOptions(device="cpu", seed=26), times=False) as judge:
         verdict = judge.verify(statistics, Candidate(source=NORMALIZES))
     assert verdict.accepted, verdict.message
 
@@ -296,6 +299,7 @@ IN_A_DICT = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act", ["F.relu", "nn.ReLU()", CLOSURE], ids=["function", "part", "closure"]
 )
@@ -310,11 +314,12 @@ def test_a_candidate_that_remembers_the_last_call_is_accepted(tmp_path, act, sta
     path = tmp_path / "shifts.py"
     path.write_text(SHIFTS.format(act=act, keep=keep, last=last, store=store))
     source = REMEMBERS.format(keep=keep, last=last, store=store)
-    with Judge("cpu", times=False, seed=3) as judge:
+    with Judge(JudgeOptions(device="cpu", seed=3), times=False) as judge:
         verdict = judge.verify(load_task(path), Candidate(source=source))
     assert verdict.accepted, verdict.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act", ["F.relu", "nn.ReLU()", CLOSURE], ids=["function", "part", "closure"]
 )
@@ -330,7 +335,7 @@ def test_a_candidate_that_forgets_the_last_call_is_rejected(tmp_path, act, state
     path = tmp_path / "shifts.py"
     path.write_text(SHIFTS.format(act=act, keep=keep, last=last, store=store))
     source = REMEMBERS.format(keep=keep, last=NOTHING, store=store)
-    with Judge("cpu", times=False, seed=3) as judge:
+    with Judge(JudgeOptions(device="cpu", seed=3), times=False) as judge:
         verdict = judge.verify(load_task(path), Candidate(source=source))
     assert not verdict.accepted
     assert verdict.code is Code.WRONG_VALUES, verdict.message

@@ -37,6 +37,7 @@ def ids(report):
 LINEAR = "self.linear = torch.nn.Linear(48, 32)"
 
 
+@pytest.mark.slow
 def test_a_module_is_called_with_its_own_inputs_and_parameters(linted):
     assert "identity" in ids(linted("return torch.relu(x)"))
     assert "identity" not in ids(linted("return torch.relu(x)", "[torch.randn(64, 48)]"))
@@ -90,6 +91,7 @@ def test_what_cannot_be_captured_is_called_all_the_same(linted):
     assert "not captured as a program" in report.not_checked[0]
 
 
+@pytest.mark.slow
 def test_a_large_module_is_scaled_down_on_a_cpu_with_its_own_distribution(linted):
     inputs = "[torch.rand(16384, 16384) + 0.25]"
     report = linted("return torch.nn.functional.selu(x)", inputs)

@@ -376,6 +376,7 @@ def test_a_failure_of_ours_leaves_the_gpu_before_judges_are_made_anew(
     assert events == [("renew", [])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grade", ["fresh", "recycled"])
 def test_real_candidates_on_real_workers(tmp_path, grade):
     wrong = GOOD.replace("tl.maximum", "tl.minimum")

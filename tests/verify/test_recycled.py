@@ -13,11 +13,11 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.host.forkserver import shared
-from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.teacher.writer import write
 from kernelwright.verify import recycled
 from kernelwright.verify.guests import SPARE_AFTER, LongLived
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks import shared_cases
 from kernelwright.verify.tasks.cases import PART_CHANGED, PERMUTED
 from kernelwright.verify.tasks.load import load_task
@@ -36,7 +36,7 @@ HONEST = [entry for entry in entries("honest") if entry.path.stem in QUICK]
 
 @pytest.fixture
 def judge():
-    with Judge("cpu", mode="pure", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", grade="recycled")) as judge:
         yield judge
 
 
@@ -70,6 +70,7 @@ LEFT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "code"), LEFT.values(), ids=LEFT)
 def test_what_a_candidate_leaves_is_its_verdict_and_ends_the_guest(
     shared_judge, relu, what, code, monkeypatch
@@ -83,10 +84,11 @@ def test_what_a_candidate_leaves_is_its_verdict_and_ends_the_guest(
     assert guests.num_started == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "code"), LEFT.values(), ids=LEFT)
 def test_a_fresh_guest_is_attested_too(relu, what, code, monkeypatch):
     monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
-    with Judge("cpu", mode="pure", limits=Limits(wall_s=60.0), budget_s=0.0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", budget_s=0.0)) as judge:
         verdict = judge.verify(relu, leaving(what))
     assert verdict.code is code, verdict.message
 
@@ -99,6 +101,7 @@ def test_a_changed_setting_is_named_with_both_values(judge, relu, monkeypatch):
     assert "torch.float32" in message
 
 
+@pytest.mark.slow
 def test_honest_candidates_in_a_row_are_accepted_in_guests_of_their_own(judge):
     pairs = [(load_task(e.task), Candidate(source=e.path.read_text())) for e in HONEST] * 2
     assert len(pairs) >= 20
@@ -109,6 +112,7 @@ def test_honest_candidates_in_a_row_are_accepted_in_guests_of_their_own(judge):
     assert judge.recycled.guests.num_started == 0
 
 
+@pytest.mark.slow
 def test_honest_candidates_in_a_row_share_one_guest_as_on_a_gpu(shared_judge):
     pairs = [(load_task(e.task), Candidate(source=e.path.read_text())) for e in HONEST]
     verdicts = list(shared_judge.verify_many(pairs))
@@ -162,16 +166,17 @@ def test_a_guest_that_died_is_replaced(judge, relu):
 
 def test_code_that_never_ends_costs_little_time(relu, monkeypatch):
     monkeypatch.setattr(recycled, "OWN_CODE_S", 0.2)
-    with Judge("cpu", mode="pure", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", grade="recycled")) as judge:
         hanging = leaving("while True: pass")
         verdicts = list(judge.verify_many([(relu, hanging), (relu, GOOD)]))
         assert [v.code for v in verdicts] == [Code.TIMEOUT, Code.OK]
         assert "while True" in hanging.source.splitlines()[verdicts[0].line - 1]
 
 
+@pytest.mark.slow
 def test_a_guest_is_replaced_after_enough_candidates(relu, monkeypatch):
     monkeypatch.setattr("kernelwright.verify.recycled.MAX_CANDIDATES", 2)
-    with Judge("cpu", mode="pure", grade="recycled") as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", grade="recycled")) as judge:
         judge.recycled.lives_on = True
         assert all(v.accepted for v in judge.verify_many([(relu, GOOD)] * 5))
         assert judge.recycled.guests.num_started >= 3
@@ -216,7 +221,7 @@ def test_a_task_that_fails_is_the_users_at_its_place(judge, relu):
 
 def test_an_unknown_grade_is_refused():
     with pytest.raises(UsageError, match="grade"):
-        Judge("cpu", grade="reused")
+        Judge(JudgeOptions(device="cpu", grade="reused"))
 
 
 def test_a_large_dot_in_the_interpreter_leaves_no_threads(judge):

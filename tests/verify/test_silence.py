@@ -6,6 +6,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 ANY = program_task(
@@ -37,7 +38,7 @@ DECOY = HONEST.replace("    return [y]", "    return [torch.ones_like(y)]")
 
 @pytest.fixture(scope="module")
 def judge():
-    with Judge("cpu", mode="pure") as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure")) as judge:
         yield judge
 
 
@@ -128,10 +129,11 @@ def fused_operator(x0, x1):
 """
 
 
+@pytest.mark.slow
 def test_what_is_lost_at_one_shape_shows_at_another():
     """At seven columns, that is, which this seed gives: the faithful kernel matters there, and one
     that nobody reads is not excused by what the task ignores at sixty."""
-    with Judge("cpu", mode="pure", seed=0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="pure", seed=0)) as judge:
         text = ROOT_AND_REST.replace("READ", "t").replace("ROOTS, triton", "True, triton")
         faithful = judge.verify(LOST, Candidate(source=text))
         text = ROOT_AND_REST.replace("READ", "x0").replace("ROOTS, triton", "False, triton")
@@ -167,10 +169,11 @@ def fused_operator(x0):
 
 @pytest.fixture(scope="module")
 def hybrid():
-    with Judge("cpu", mode="hybrid", seed=0) as judge:
+    with Judge(JudgeOptions(device="cpu", mode="hybrid", seed=0)) as judge:
         yield judge
 
 
+@pytest.mark.slow
 def test_a_kernel_that_works_at_other_shapes_only_is_one_beside_pytorch(hybrid):
     text = f"{SCALE}    return [x0 * 2.0] if x0.numel() == 1024 else [y]\n"
     assert hybrid.verify(DOUBLED, Candidate(source=text)).code is Code.DECOY
@@ -187,16 +190,18 @@ def test_a_kernel_that_is_launched_at_one_shape_only_does_not_matter_at_others(j
     assert judge.verify(DOUBLED, Candidate(source=text)).code is Code.DECOY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("computed", ["y", "(x0 * 2.0)"], ids=["kernel", "decoy"])
 def test_a_late_case_tells_though_the_budget_is_spent(computed):
     """The outputs are wrong for enormous values alone, and the cases with these come last."""
     text = f"{SCALE}    return [{computed}.clamp(-1e30, 1e30)]\n"
-    with Judge("cpu", mode="hybrid", budget_s=0.0) as hurried:
+    with Judge(JudgeOptions(device="cpu", mode="hybrid", budget_s=0.0)) as hurried:
         verdict = hurried.verify(DOUBLED, Candidate(source=text))
     assert verdict.code is Code.WRONG_VALUES, verdict.message
     assert "base/extreme" in verdict.message
 
 
+@pytest.mark.slow
 def test_a_decoy_does_not_hide_behind_what_rounding_decides(hybrid):
     """PyTorch computes, three ulps off: some elements are right at the second look only, with the
     kernel and without it."""

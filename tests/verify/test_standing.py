@@ -279,6 +279,7 @@ class Dying(Fake):
         yield
 
 
+@pytest.mark.slow
 def test_where_clock_owners_end_all_wait_for_their_error_and_nobody_for_long(monkeypatch):
     """Judgements under way neither hold up the end nor reach a clock owner."""
     monkeypatch.setattr(engine, "TOGETHER", 1)
@@ -326,6 +327,7 @@ def test_what_is_asked_least_lately_is_forgotten_but_not_what_is_being_judged():
     assert all(one != other for one, other in pairwise(asked))
 
 
+@pytest.mark.slow
 def test_candidates_are_judged_for_real():
     task = (ROOT / "tasks" / "relu.py").read_text()
     sources = [

@@ -636,6 +636,7 @@ def test_no_program_made_of_pieces_makes_the_rules_raise(seed):
     findings(text, "pure", "fused_operator")
 
 
+@pytest.mark.slow
 def test_reading_a_long_file_takes_little_more_than_parsing_it():
     text = "\n\n".join(CORPUS * 2)[:60_000].rpartition("\n\n\n")[0]
     assert len(text) > 40_000

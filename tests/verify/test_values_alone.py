@@ -6,8 +6,8 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Checks, Code
-from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.tasks.load import load_task
 
@@ -31,12 +31,20 @@ TASK = load_task(ROOT / "tasks" / "relu.py")
 
 
 def codes(checks, *sources):
-    options = {"precision": "kernelbench", "mode": "pure", "grade": "recycled"}
-    with Judge("cpu", **options, limits=Limits(wall_s=60.0), checks=checks) as judge:
+    options = JudgeOptions(
+        device="cpu",
+        precision="kernelbench",
+        mode="pure",
+        grade="recycled",
+        checks=checks,
+        wall_s=60.0,
+    )
+    with Judge(options) as judge:
         pairs = [(TASK, Candidate(source=source)) for source in sources]
         return list(judge.verify_many(pairs))
 
 
+@pytest.mark.slow
 def test_values_alone_let_a_library_call_pass_and_all_checks_do_not():
     wrong = HONEST.replace("[relu(x0)]", "[relu(x0) * 1.5]")
     assert wrong != HONEST
@@ -56,9 +64,9 @@ def test_values_alone_let_a_library_call_pass_and_all_checks_do_not():
 
 def test_values_alone_are_no_evidence():
     with pytest.raises(UsageError, match="no evidence"):
-        Judge("cpu", checks="values", grade="fresh")
+        Judge(JudgeOptions(device="cpu", checks="values", grade="fresh"))
     with pytest.raises(UsageError, match="no such checks"):
-        Judge("cpu", checks="none", grade="recycled")
+        Judge(JudgeOptions(device="cpu", checks="none", grade="recycled"))
 
 
 def test_a_recipe_carries_what_may_refuse():

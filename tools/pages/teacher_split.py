@@ -16,6 +16,7 @@ from kernelwright.search.variant import Variant
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.timing.deadline import NEVER, Budget, Deadline
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import Task
 
@@ -80,7 +81,7 @@ def programs() -> Iterator[Program]:
 
 def split(program: Program) -> Variant:
     """The program split as the search does, in the form that it has."""
-    with _Trusting("cpu", mode="pure") as judge:
+    with _Trusting(JudgeOptions(device="cpu", mode="pure")) as judge:
         search = Search(judge, budget=Budget.start(BUDGET_S))
         *_, plain = search.variants(program, program_task(program))
     return plain

@@ -153,7 +153,7 @@ def _export(target: str, optimized: Path, package: Path, result: Record, show: O
     budget_s = result["budget"]["budget_s"]
     show(Progress(stage="exporting", subject=str(package), budget_s=budget_s))
     from kernelwright.deploy.targets import export_target
-    from kernelwright.verify.judge import device_named
+    from kernelwright.verify.judging import device_named
 
     options = read_run(optimized.with_name("records.jsonl")).run["options"]
     export_target(

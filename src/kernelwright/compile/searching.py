@@ -31,8 +31,7 @@ from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
 from kernelwright.search.target import load_target
 from kernelwright.search.telling.steps import SearchSteps
-from kernelwright.verify.judge import device_named
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judging import Rules, device_named
 
 COMMAND = (sys.executable, "-P", "-m", "kernelwright.compile.child")
 GRACE_S = 60.0

@@ -14,13 +14,14 @@ from torch.utils._pytree import tree_leaves
 from kernelwright.core.errors import SearchInterrupted
 from kernelwright.core.progress import OnProgress
 from kernelwright.core.record import Record, environment
-from kernelwright.core.verdict import Precision, Verdict
+from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.contest.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.contest.side_by_side import CalledContender
 from kernelwright.search.optimize import SearchOutcome, judges, search_target
 from kernelwright.search.optimized import Delivery, attach, tensors_of
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.search import Search
 from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.sizes.requested import requested
@@ -35,8 +36,6 @@ from kernelwright.search.variant import ServedForm
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Budget
 from kernelwright.timing.turns import take_turns
-from kernelwright.verify.judge import device_named
-from kernelwright.verify.judging import Rules
 
 GRAPH_ROUNDS = 5
 """Turns in which calls with and without a CUDA graph are timed."""
@@ -111,11 +110,12 @@ def optimize(
             asked = requested(module.forward, (args, kwargs), dynamic_shapes)
         whole = module_target(module, (args, kwargs), asked)
         sources = Sources(policy)
-        options = {"device": whole.device.type, "precision": precision, "mode": mode}
-        rules = Rules(device_named(whole.device.type), Precision(precision), mode)
-        shelf = Shelf(open_library(library, steps), rules, sources, steps)
-        judging = judges(sources, budget_s, has_foreign=shelf.has_foreign(), **options)
-        with judging as (judge, teacher_judge):
+        judging = SearchOptions(
+            device=whole.device.type, precision=precision, mode=mode, budget_s=budget_s
+        ).judging
+        shelf = Shelf(open_library(library, steps), judging.resolve_rules(), sources, steps)
+        opened = judges(sources, judging, has_foreign=shelf.has_foreign())
+        with opened as (judge, teacher_judge):
             search = Search(
                 judge,
                 sources,

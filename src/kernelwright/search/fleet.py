@@ -13,7 +13,6 @@ from typing import Any
 
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.core.verdict import Precision
 from kernelwright.library.entry import PROGRAM, LibraryEntry
 from kernelwright.policy.names import TEACHER
 from kernelwright.programs.fragments.fragment import extract
@@ -24,8 +23,8 @@ from kernelwright.search.sources import Sources, Writers
 from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.timing.deadline import Deadline
-from kernelwright.verify.judge import Judge, device_named
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions, device_named
 from kernelwright.verify.many.pools import one_a_gpu
 
 TUNER = "kernelwright.search.fleet:Tuner"
@@ -38,8 +37,9 @@ class Tuner:
 
     def __init__(self, device: str, precision: str, mode: str) -> None:
         self._open = ExitStack()
-        rules = Rules(device_named(device), Precision(precision), mode)
-        self._judge = self._open.enter_context(Judge(device, precision, mode, trusted=True))
+        judging = JudgeOptions(device=device, precision=precision, mode=mode)
+        rules = judging.resolve_rules()
+        self._judge = self._open.enter_context(Judge(judging, trusted=True))
         self._sources = Sources(TEACHER)
         self._shelf = Shelf(None, rules, self._sources, SearchSteps())
 

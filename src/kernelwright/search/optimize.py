@@ -17,7 +17,7 @@ import torch
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import Precision, Verdict
+from kernelwright.core.verdict import Verdict
 from kernelwright.library.entry import LibraryEntry
 from kernelwright.library.store import Library
 from kernelwright.programs.sizes.program import SizedProgram
@@ -45,12 +45,9 @@ from kernelwright.search.telling.outcome import EndedSearch, outcome_record
 from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.variant import ServedForm, Whole
 from kernelwright.timing.deadline import Budget
-from kernelwright.verify.judge import Judge, device_named
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.room import Hold
-
-JUDGING_SHARE = 0.2
-"""The share of the budget for the cases that judge the whole."""
 
 
 def optimize_target(
@@ -94,7 +91,7 @@ def optimize_target(
     steps("starting", spec)
     check_folder(out)
     sources = Sources(options.policy)
-    rules = Rules(device_named(options.device), Precision(options.precision), options.mode)
+    rules = options.judging.resolve_rules()
     shelf = Shelf(library, rules, sources, steps)
     load = partial(_load, spec, options, rules.device, steps, hold, sized)
     with terminating(), ExitStack() as judging:
@@ -103,13 +100,7 @@ def optimize_target(
         if known is not None:
             return _write_known(known, out, budget)
         judge, teacher_judge = judging.enter_context(
-            judges(
-                sources,
-                options.budget_s,
-                has_foreign=shelf.has_foreign(),
-                hold=hold,
-                **options.rules,
-            )
+            judges(sources, options.judging, has_foreign=shelf.has_foreign(), hold=hold)
         )
         executor = judging.enter_context(workers.executor(options.rules)) if workers else None
         target = target or load()  # beside the start of the judge's processes
@@ -167,7 +158,11 @@ def _write_known(known: LibraryEntry, out: Path, budget: Budget) -> Record:
 
 @contextmanager
 def judges(
-    sources: Sources, budget_s: float, *, has_foreign: bool = False, **options: Any
+    sources: Sources,
+    options: JudgeOptions,
+    *,
+    has_foreign: bool = False,
+    hold: Hold = nullcontext,
 ) -> Iterator[tuple[Judge, Judge]]:
     """The judge of everything, and the judge of the teacher's candidates: one judge where the
     teacher is alone, whose candidates are trusted.
@@ -175,16 +170,17 @@ def judges(
     Args:
         has_foreign: the library may give kernels of somebody else in the teacher's pass: then no
             candidate is trusted.
-        options: as of `Judge`.
+        hold: as of `Judge`.
     """
-    options["budget_s"] = JUDGING_SHARE * budget_s
     with ExitStack() as stack:
         is_trusted = not (sources.has_models or has_foreign)
-        judge = stack.enter_context(Judge(**options, trusted=is_trusted))
+        judge = stack.enter_context(Judge(options, hold=hold, trusted=is_trusted))
         teacher_judge = judge
         if sources.has_models and sources.has_teacher:
-            options |= {"seed": judge.seed, "trusted": not has_foreign}
-            teacher_judge = stack.enter_context(Judge(**options))
+            same_inputs = replace(options, seed=judge.seed)
+            teacher_judge = stack.enter_context(
+                Judge(same_inputs, hold=hold, trusted=not has_foreign)
+            )
         judge.start_ahead()  # beside loading and lowering
         yield judge, teacher_judge
 

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
+from kernelwright.verify.judging import JudgeOptions
+
+JUDGING_SHARE = 0.2
+"""The share of the budget for the cases that judge the whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +36,16 @@ class SearchOptions:
     def rules(self) -> dict[str, str]:
         """The options that a judge takes too."""
         return {"device": self.device, "precision": self.precision, "mode": self.mode}
+
+    @property
+    def judging(self) -> JudgeOptions:
+        """The options of the search's judges: a candidate may take a share of the budget."""
+        return JudgeOptions(
+            device=self.device,
+            precision=self.precision,
+            mode=self.mode,
+            budget_s=JUDGING_SHARE * self.budget_s,
+        )
 
     def to_record(self) -> Record:
         """The "options" of the run record."""

@@ -1,6 +1,5 @@
 """`kernelwright verify`, as a function."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
@@ -13,6 +12,7 @@ from kernelwright.sandbox.host import supervised
 from kernelwright.verify.advise import Adviser, reference_text
 from kernelwright.verify.apart import verify_apart
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.task import Task
 
@@ -64,9 +64,8 @@ def verify(
         request: Record = {"ref": str(ref), "candidate": f"{candidate.source}\n", **options}
         request |= {"timeout_s": timeout_s, "large": large, "training": training}
         return verify_apart(request, progress or (lambda _: None))
-    with Judge(**options, large=large, progress=progress, trusted=False) as judge:
-        if timeout_s is not None:
-            judge.limits = replace(judge.limits, wall_s=timeout_s)
+    judging = JudgeOptions(**options, wall_s=timeout_s)
+    with Judge(judging, large=large, progress=progress, trusted=False) as judge:
         task = ref
         if not isinstance(task, Task):
             task = load_task(task, judge.rules.device, training=training)

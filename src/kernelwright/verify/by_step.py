@@ -11,6 +11,7 @@ from kernelwright.programs.fragments.decompose import AnswerStep, steps_of
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
 
@@ -60,7 +61,8 @@ def verify_steps(
         InfraError: our side broke.
     """
     steps = steps_of(candidate, program)
-    with Judge(device, precision, mode, times=False, progress=progress, trusted=False) as judge:
+    judging = JudgeOptions(device=device, precision=precision, mode=mode)
+    with Judge(judging, times=False, progress=progress, trusted=False) as judge:
         return [
             StepVerdict(
                 step,

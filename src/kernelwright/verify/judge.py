@@ -22,10 +22,9 @@ from typing import Self
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.errors import InfraError
 from kernelwright.core.progress import Say
-from kernelwright.core.verdict import Checks, Code, Contract, Precision, Stage, Verdict
-from kernelwright.policy.names import DEFAULT_MODE
+from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.host.guest import Guest
 from kernelwright.sandbox.host.probe import require_guards
@@ -34,7 +33,7 @@ from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, further, life
 from kernelwright.verify.guests import concluded, fitting, server, sharing
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.recycled import Recycled
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import Hold
@@ -50,8 +49,6 @@ from kernelwright.verify.trial import Trial
 from kernelwright.verify.values import second_look
 from kernelwright.verify.values.compare import compare
 
-MODES = ("pure", "hybrid")
-GRADES = ("fresh", "recycled")
 SLOWER = {"cpu": 1e5, "cuda": 1e3}
 """A candidate may take so many times the reference's time: on a CPU it runs in the interpreter."""
 OWN_S = 1800.0
@@ -65,65 +62,37 @@ class Judge:
     """Judges candidates on one device under one policy. A context manager.
 
     Args:
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
-        precision: "strict", "tf32" or "kernelbench" (see `verify.values.compare`).
-        mode: "hybrid" (library calls may stay) or "pure" (Triton kernels for all computation).
-        contract: "fixed" or "drop-in": what a verdict promises (`Contract`).
-        limits: of each guest.
-        budget_s: what all calls of a candidate may take, unless the reference is slow too.
-        seed: of the inputs; secret and new for each judge unless given.
+        options: device, precision, mode and the other choices that decide verdicts.
+        limits: of each guest; None: as `options` say.
         large: judge a case of more than 2^31 elements too, where the GPU has room for it.
         progress: is told what `verify` does next.
         times: on CUDA, `verify` times what is right; False where a clock owner does that.
-        grade: "fresh" (a guest for each candidate: what is published, served or kept) or
-            "recycled" (guests that live on, correctness only: training and wide search).
         hold: makes the context in which `verify` and `screen` have something in the GPU's memory:
             processes that share a GPU take turns by it (`verify.room`).
         trusted: all candidates are our own. False where others or models wrote some: a machine
             without the essential guards is refused.
-        checks: what may refuse a candidate (`Checks`); all but "all" are for measurements.
+
+    Raises:
+        UsageError: an option that no judge knows, or a device that is not there.
     """
 
     def __init__(
         self,
-        device: str = "auto",
-        precision: str = "strict",
-        mode: str = DEFAULT_MODE,
+        options: JudgeOptions | None = None,
         *,
-        contract: str = Contract.FIXED,
         limits: Limits | None = None,
-        budget_s: float = 120.0,
-        seed: int | None = None,
         large: bool = False,
         progress: Say | None = None,
         times: bool = True,
-        grade: str = "fresh",
         hold: Hold = nullcontext,
         trusted: bool = True,
-        checks: str = Checks.ALL,
     ) -> None:
-        if mode not in MODES:
-            raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
-        if grade not in GRADES:
-            raise UsageError(f"no such grade: {grade}", remedy=f"one of {', '.join(GRADES)}")
-        if precision not in list(Precision):
-            names = ", ".join(Precision)
-            raise UsageError(f"no such precision: {precision}", remedy=f"one of {names}")
-        if contract not in list(Contract):
-            names = ", ".join(Contract)
-            raise UsageError(f"no such contract: {contract}", remedy=f"one of {names}")
-        if checks not in list(Checks):
-            raise UsageError(f"no such checks: {checks}", remedy=f"one of {', '.join(Checks)}")
-        if checks == Checks.VALUES and grade == "fresh":
-            remedy = 'judge with grade = "recycled", or with checks = "all"'
-            raise UsageError("values alone are no evidence under the grade fresh", remedy=remedy)
-        self.rules = Rules(
-            device_named(device), Precision(precision), mode, Contract(contract), Checks(checks)
-        )
-        self.limits = limits or default_limits(self.rules.device)
-        self.grade = grade
-        self.budget_s = budget_s
-        self.seed = secrets.randbits(31) if seed is None else seed
+        options = options or JudgeOptions()
+        self.rules = options.resolve_rules()
+        self.limits = limits or options.limits()
+        self.grade = options.grade
+        self.budget_s = options.budget_s
+        self.seed = secrets.randbits(31) if options.seed is None else options.seed
         self.large = large
         self._takes_times = times and self.on_gpu
         self._say = progress or (lambda _: None)
@@ -430,26 +399,3 @@ class Judge:
         """Return cached GPU memory: the guests have allocators of their own."""
         if self.on_gpu:
             torch.cuda.empty_cache()
-
-
-def default_limits(device: torch.device) -> Limits:
-    """A minute a request; on CPU 8 GiB of address space, on CUDA half the GPU for outputs."""
-    if device.type == "cuda":
-        total = torch.cuda.get_device_properties(device).total_memory
-        return Limits(wall_s=120.0, memory_bytes=total // 2)
-    return Limits(wall_s=60.0, memory_bytes=8 << 30)
-
-
-def device_named(name: str) -> torch.device:
-    """The device of an option: "auto", "cpu" or "cuda".
-
-    Raises:
-        UsageError: there is no such device.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f"no such device: {name}", remedy="auto, cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("there is no CUDA device", remedy="use --device cpu")
-    return torch.device(name, 0) if name == "cuda" else torch.device(name)

@@ -110,6 +110,7 @@ class OnAList(nn.Module):
         return torch.cat(features, 1).relu()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "ops", "first_input"),
     [

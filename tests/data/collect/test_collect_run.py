@@ -115,6 +115,7 @@ def records(path, kind):
     return [line for line in lines if line["record"] == kind]
 
 
+@pytest.mark.slow
 def test_every_module_ends_as_one_thing(collected):
     out, summary = collected
     ends = {line["name"]: line["outcome"] for line in records(out, "module")}
@@ -146,6 +147,7 @@ def test_programs_are_there_once_with_where_they_come_from(collected):
     assert programs[-1]["inputs"][0]["shape"] == [5, 3]  # the task's own sizes
 
 
+@pytest.mark.slow
 def test_another_order_a_limit_and_a_torn_line_make_the_same_file(collected, target, monkeypatch):
     in_order = run.LocalExecutor.run
     monkeypatch.setattr(InThisProcess, "run", lambda self, jobs: in_order(self, reversed([*jobs])))

@@ -56,6 +56,7 @@ def test_each_end_has_its_outcome(work, outcome):
     assert outcome_of(work).outcome is outcome
 
 
+@pytest.mark.slow
 def test_too_much_work_and_too_long_a_wait_both_end():
     assert outcome_of(busy, 1.0).detail == "more than 1 s"
     waiting = outcome_of(lambda: time.sleep(60), 0.1)

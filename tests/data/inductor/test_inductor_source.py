@@ -2,11 +2,14 @@
 
 import ast
 
+import pytest
+
 from kernelwright.data.inductor.source import InductorSource
 from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import parse
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.static import findings
 from kernelwright.verify.tasks.program_task import program_task
 
@@ -62,6 +65,7 @@ def test_an_answer_stands_alone():
         assert f" {dim}" not in candidate.source, "sizes are read from tensors"
 
 
+@pytest.mark.slow
 def test_answers_to_one_program_differ_in_blocks_and_come_again_by_seed():
     found = answers(SOFTMAX, limit=6, seed=3)
     sources = [written.candidate.source for written in found]
@@ -71,9 +75,10 @@ def test_answers_to_one_program_differ_in_blocks_and_come_again_by_seed():
     assert sources == [written.candidate.source for written in answers(SOFTMAX, limit=6, seed=3)]
 
 
+@pytest.mark.slow
 def test_the_judge_accepts_it_at_other_sizes_too():
     (written,) = answers(TRANSPOSED)
-    with Judge("cpu", "strict", "pure", seed=1) as judge:
+    with Judge(JudgeOptions(device="cpu", precision="strict", mode="pure", seed=1)) as judge:
         verdict = judge.verify(program_task(parse(TRANSPOSED)), written.candidate)
     assert verdict.accepted, verdict.message
     assert len({case.split()[0] for case in verdict.cases}) > 1

@@ -87,6 +87,7 @@ def test_options_and_failures_are_told_apart(server):
         source(server, "half").answers(REQUEST, limit=1, seed=0)
 
 
+@pytest.mark.slow
 def test_a_model_that_was_never_trained_is_asked_and_its_answers_are_counted(served_model):
     options = {"model": served_model, "max_tokens": 16, "turns": 2, "device": "cpu"}
     found = LlmSource.of(options).answers(REQUEST, limit=2, seed=0)

@@ -27,6 +27,7 @@ def made(server, tmp_path):
     return recipe(part | {"options": {"model": model}}, verify={"device": "cpu"}, validation=0.0)
 
 
+@pytest.mark.slow
 def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
     summary = build(made, tmp_path / "set", 1)
     (pair,) = record.read(tmp_path / "set" / "train.jsonl")
@@ -39,6 +40,7 @@ def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
     assert (summary["judged"], summary["rejected"]) == (2, {"wrong_values": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("refine", [False, True], ids=["distilled", "refines Inductor"])
 def test_the_shipped_model_behind_a_server_writes_a_pair(served_embedded, tmp_path, refine):

@@ -82,6 +82,7 @@ def test_another_result_is_found_out():
     assert disagreement(replace(add, results=(ValueKind(2, "float16"),)), arranged, sizes, made)
 
 
+@pytest.mark.slow
 def test_every_operator_has_a_form_that_a_program_can_start_with(all_forms):
     starting = {form.op for form in all_forms if all(slot.reads_inputs for slot in form.slots)}
     assert starting == {operator.name for operator in WITH_FORMS}

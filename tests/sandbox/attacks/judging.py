@@ -19,6 +19,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.task import Task
 from tests.sandbox.attacks import reporter
@@ -147,12 +148,14 @@ class Arena:
             pairs += [(self._tasks[1], _state_text()), (self._tasks[0], HONEST)]
         try:
             with Judge(
-                "cpu",
-                grade=self.grade,
+                JudgeOptions(
+                    device="cpu",
+                    grade=self.grade,
+                    budget_s=5.0,
+                    seed=7,
+                    checks="all" if reads else "runs",
+                ),
                 limits=limits,
-                budget_s=5.0,
-                seed=7,
-                checks="all" if reads else "runs",
             ) as judge:
                 self._judge_all(judge, pairs, seen)
         except Exception as error:

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from tools.pages.teacher_coverage import CALLS, WrittenRow, page, page_of, with_neighbours
 
 
+@pytest.mark.slow
 def test_the_published_page_is_what_the_teacher_writes():
     published = Path(__file__).parents[3] / "docs" / "teacher-coverage.md"
     assert page() == published.read_text()

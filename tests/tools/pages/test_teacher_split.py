@@ -16,6 +16,7 @@ def variants():
     return [split(program) for program in islice(programs(), SAMPLE)]
 
 
+@pytest.mark.slow
 def test_the_published_page_is_how_they_are_split(variants):
     lines = page_of([row(variant) for variant in variants]).splitlines()
     published = PUBLISHED.read_text().splitlines()

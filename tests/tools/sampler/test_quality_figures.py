@@ -1,5 +1,7 @@
 """Every program drawn is counted once: passed, or refused for one reason."""
 
+import pytest
+
 from kernelwright.synth.recipe import DrawRecipe, ProgramBounds, SizeLimits
 from kernelwright.synth.tasks import TaskSampler
 from tools.sampler.quality import quality
@@ -13,6 +15,7 @@ RECIPE = DrawRecipe(
 )
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_the_sampler_of_tasks():
     found = quality(RECIPE, 1, 30, seed=3, workers=1, say=lambda _: None)
     assert found["attempts"] == 30 == found["passed"] + sum(found["refused"].values())

@@ -1,9 +1,12 @@
 """`python -m tools.sampler`: records, and errors as a message and an exit code."""
 
+import pytest
+
 from kernelwright.core import record
 from tools.sampler.__main__ import main
 
 
+@pytest.mark.slow
 def test_programs_of_a_level_become_a_record(tmp_path):
     out = tmp_path / "sampler.jsonl"
     assert main(["-o", str(out), "--level", "1", "--num", "3", "--workers", "1"]) == 0

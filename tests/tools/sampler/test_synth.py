@@ -46,6 +46,7 @@ def test_counts_are_those_of_the_programs() -> None:
     assert "sum keepdim True" in found["values_missing"]
 
 
+@pytest.mark.slow
 def test_programs_are_drawn_run_and_counted() -> None:
     record = programs(FiguresPlan(recipe=RECIPE, level=2, num=30, device="cpu"), 1, lambda _: None)
     assert record["executed"]["programs"] == 30 - sum(record["refused"].values())
@@ -54,6 +55,7 @@ def test_programs_are_drawn_run_and_counted() -> None:
     assert record["draw_cpu_ms"] > 0
 
 
+@pytest.mark.slow
 def test_pairs_that_no_program_had_are_told_impossible_from_rare() -> None:
     recipe = replace(RECIPE, operators=("relu", "argmax", "mm"), quality=Quality(ranges=False))
     record = programs(FiguresPlan(recipe=recipe, level=2, num=3), 1, lambda _: None)

@@ -16,7 +16,7 @@ from kernelwright.core.verdict import Code, Contract, Precision
 from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.verify import judge as judging
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judging import JudgeOptions, Rules
 from kernelwright.verify.tasks import cases as module
 from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
 from kernelwright.verify.tasks.cases import (
@@ -296,7 +296,7 @@ def judged(task, monkeypatch, **constants):
     monkeypatch.setattr(Judge, "_compile", lambda *_: None)
     for name, value in constants.items():
         monkeypatch.setattr(judging, name, value)
-    with Judge("cpu", seed=1, budget_s=0.2) as judge:
+    with Judge(JudgeOptions(device="cpu", seed=1, budget_s=0.2)) as judge:
         return judge.verify(task, Candidate(source=SLEEPER))
 
 

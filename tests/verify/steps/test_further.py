@@ -8,6 +8,7 @@ from kernelwright.core.verdict import Code
 from kernelwright.verify import further, trial
 from kernelwright.verify.further import strided
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.task import FunctionTask
 
 DENSE = """\
@@ -38,7 +39,7 @@ def judged(monkeypatch):
         task = FunctionTask(
             name="t", get_inputs=lambda: [torch.randn(8, 8)], function=lambda x: x * 2
         )
-        with Judge("cpu", mode="pure", seed=1, contract=contract) as judge:
+        with Judge(JudgeOptions(device="cpu", mode="pure", seed=1, contract=contract)) as judge:
             return judge.verify(task, Candidate(source=source))
 
     return verdict

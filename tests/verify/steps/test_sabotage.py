@@ -29,6 +29,7 @@ def without_negated(self):
     return (case for case in everything(self) if case.family in ("plain", "scaled", "far"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "replaced"),
     [

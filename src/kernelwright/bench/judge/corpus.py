@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -190,21 +190,14 @@ def _judge_of(
     """One for all files of its kind that this process judges; it ends with the process."""
     import torch
 
-    from kernelwright.verify.judge import Judge, default_limits, device_named
+    from kernelwright.verify.judge import Judge
+    from kernelwright.verify.judging import JudgeOptions
 
     torch.set_num_threads(1)
-    limits = replace(default_limits(device_named(device)), wall_s=CALL_S)
-    return Judge(
-        device,
-        "strict",
-        mode,
-        contract=contract,
-        limits=limits,
-        large=large,
-        grade=grade,
-        checks=checks,
-        trusted=False,
+    judging = JudgeOptions(
+        device=device, mode=mode, contract=contract, grade=grade, checks=checks, wall_s=CALL_S
     )
+    return Judge(judging, large=large, trusted=False)
 
 
 def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:

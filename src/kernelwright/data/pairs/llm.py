@@ -23,6 +23,7 @@ from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import Request, conversation, with_feedback
 from kernelwright.policy.served import ServedModel
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import Task
 
@@ -108,8 +109,13 @@ class LlmSource:
         candidates = [talk for talk in talks if talk.answer.candidate is not None]
         if self.options.turns == 1 or not candidates:
             return
-        rules = self.options.device, request.precision, request.mode
-        with Judge(*rules, times=False, seed=seed % (1 << 31), trusted=False) as judge:
+        judging = JudgeOptions(
+            device=self.options.device,
+            precision=request.precision,
+            mode=request.mode,
+            seed=seed % (1 << 31),
+        )
+        with Judge(judging, times=False, trusted=False) as judge:
             for talk in candidates:
                 assert talk.answer.candidate is not None
                 try:

@@ -44,8 +44,7 @@ from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.turns import ROUNDS, Contender, take_turns
 from kernelwright.verify.guests import computing
 from kernelwright.verify.inductor import program_function
-from kernelwright.verify.judge import device_named
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judging import Rules, device_named
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.tasks.answer import tensors_of
 from kernelwright.verify.tasks.cases import case_of, pose

@@ -14,7 +14,7 @@ from kernelwright.core.errors import GuestLost, OutOfTime
 from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT, SEED, WARM_CALLS
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.verify.guests import computing, server
-from kernelwright.verify.judge import default_limits
+from kernelwright.verify.judging import default_limits
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.task import Task
