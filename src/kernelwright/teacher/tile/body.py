@@ -87,11 +87,14 @@ class TileBody:
         return self._texts[name, self.path[name]]
 
     def follow(self, calls: Iterable[Call]) -> None:
-        """Write those of the calls, in program order, that are computed from the path.
+        """Write the lines of those calls that use a value on the path.
+
+        Args:
+            calls: in program order. Calls that use no value on the path are skipped.
 
         Raises:
-            NotWritable: one is neither a view, a triangle nor pointwise, or changes the tile's
-                shape.
+            NotWritable: a call is neither a view, a triangle nor pointwise, or changes the shape
+                of the tile.
         """
         for call in calls:
             met = [name for name in dict.fromkeys(call.refs()) if name in self.path]
@@ -118,7 +121,13 @@ class TileBody:
             self.place(call.outputs[0], index, self._compute(call, index))
 
     def value(self, name: str, index: Index) -> str:
-        """Variable that holds the value at `index` over the tile; loads or computes it first."""
+        """Variable that holds the value at `index` over the tile.
+
+        If no line holds the value yet, lines that load or compute the value are added.
+
+        Raises:
+            NotWritable: the value is on the path at another index, or has no kernel text.
+        """
         # A value on the path exists at its own place only: no program of the grid holds another
         # place.
         if name in self.path and index != self.path[name]:
@@ -128,11 +137,11 @@ class TileBody:
         return self._texts[name, index]
 
     def text(self, dim: Dim) -> str:
-        """The position along a dimension, over the tile."""
+        """Text of the position along a dimension, over the tile."""
         return offset((dim,), TensorType((1,)), self.view)
 
     def kept(self, call: Call, index: Index) -> str:
-        """Where the triangle that a call keeps is not zero."""
+        """Text of the condition that an element is inside the triangle that a call keeps."""
         rows, columns = (operand_text(self.text(dim)) for dim in index[-2:])
         sign = "<=" if call.op == "tril" else ">="
         return f"{columns} - {rows} {sign} {call.arg('diagonal')}"
@@ -148,6 +157,7 @@ class TileBody:
             NotWritable: a view has dropped one of the tile's dimensions.
         """
         index, result_type = self.path[name], self.program.type_of(name)
+        # Without the axis every row of the tile would write the same addresses.
         if {axis for axis, text in self.view.items() if text.bound} - self._walked(index):
             raise NotWritable(f"{name} has lost a dimension of the tile, of size 1")
         where = _masked(self._mask(index))
@@ -232,12 +242,13 @@ class TileBody:
         return "inside" if text and text == self._inside else text
 
     def _line(self, wanted: str, text: str, index: Index) -> str:
+        """Write `variable = text` and return the variable, named after the value `wanted`."""
         variable = self._variable(wanted)
         (self.before if self._is_fixed(index) else self.lines).append(f"{variable} = {text}")
         return variable
 
     def _variable(self, wanted: str, role: str = "") -> str:
-        """Name for one more value of `wanted`."""
+        """A new variable name for the value `wanted`, which may be needed at several indices."""
         taken = sum(1 for key, _ in self._texts if key == wanted)
         return f"{wanted}{self._tag}{role}" + (f"_{taken}" if taken else "")
 
