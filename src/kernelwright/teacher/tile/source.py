@@ -25,7 +25,7 @@ _INDENT = "    "
 
 
 def is_wide(program: Program) -> bool:
-    """Whether some value of the program has 2**31 elements or more, so that offsets need 64 bits."""
+    """Whether some value has 2**31 elements or more, so that offsets need 64 bits."""
     types = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
     return any(t.numel >= 2**31 for t in types)
 
