@@ -107,7 +107,7 @@ def _own_units(layers: Layers) -> list[str]:
 def _own_weights(layers: Layers, slots: int) -> list[str]:
     """Lines that load the weights of the program's units as `w`, (SPLIT, BLOCK_K, rows).
 
-    The gates of a unit are neighbouring rows; k is cut into SPLIT parts, one for each warp.
+    The gates of a unit are neighbouring rows; k is cut into SPLIT parts, as many as warps.
     """
     n_gates = len(layers.gates)
     if slots == 1:
@@ -140,16 +140,17 @@ def _step(layers: Layers, slots: int, precision: str) -> list[str]:
     # between; to arrive there, all programs of the group have ended their reads of the copy.
     n_gates = len(layers.gates)
     bias = " + bias[None, :]" if layers.has_biases else ""
-    # The barrier makes the states of all threads visible before one thread signals the arrival.
-    # The load of x stands between signal and wait, as it does not depend on the other programs.
+
     is_apart = layers.name == "gru"  # the update's reset gate takes from the state alone
     taken = "tl.where((gate == 2)[None, :], 0.0, x)" if is_apart else "x"
     return [
         "# Copies of the states are read and written in turn.",
         "old_ptr = h_all_ptr + at % 2 * n_samples * hidden",
         "tl.store(old_ptr + own, h, mask=inside)",
+        # One thread signals: the barrier makes it wait for the stores of all threads.
         "tl.debug_barrier()",
         f'tl.atomic_add(arrived_ptr + {_PLACE} * group, 1, sem="release")',
+        # The input's part of the gates needs no other program: its load overlaps with the wait.
         "line = ((first + at * toward) * step_apart + s * sample_apart).to(tl.int64)[:, None]",
         f"x_at = line * {n_gates} * hidden + row[None, :]",
         "x = tl.load(gates_ptr + x_at, mask=x_mask, other=0.0)",

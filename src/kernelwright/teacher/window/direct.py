@@ -23,7 +23,7 @@ _DENSE = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Direct(Convolution):
-    """All groups lie along the tile's axis of channels."""
+    """A convolution summed tap by tap; all groups lie along the tile's axis of channels."""
 
     @staticmethod
     def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
@@ -48,9 +48,11 @@ class Direct(Convolution):
         return "direct"
 
     def is_dense(self, schedule: ProductSchedule) -> bool:
+        """Whether a thread holds a tile of sums, so that each load serves a row or a column."""
         return self.pixels == "n" and self.counts.groups == 1 and schedule.block_m >= _DENSE
 
     def accumulate(self, schedule: ProductSchedule) -> list[str]:
+        """Lines that leave the sum, (BLOCK_M, BLOCK_N) in fp32, in `acc`."""
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
         channel = {"c": AxisText("c")} if self.counts.taken > 1 else {}
         over = SummedAxes(
@@ -84,6 +86,7 @@ class Direct(Convolution):
         is_short = not is_dense and prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
         headers = ["for c in range(C):"] if self.counts.taken > 1 else []
         for sweep in moving:
+            # With phases the number of taps is known only at run time, which nothing unrolls.
             is_unrolled = sweep.num_phases == 1 and (is_short or sweep is moving[-1])
             walk = "tl.static_range" if is_unrolled else "range"
             headers.append(f"for {sweep.tap} in {walk}({sweep.num_taps}):")

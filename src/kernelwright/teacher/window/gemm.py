@@ -57,7 +57,7 @@ class ImplicitGemm(Convolution):
         return f"{name}_split_k" if schedule.split_k > 1 else name
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
-        """The shared memory of a step's tiles."""
+        """Bytes of shared memory for the factor tiles of one step, in all pipeline stages."""
         # The walk is built as for writing: a tile that is not loaded takes no shared memory.
         key = schedule.order, schedule.precision == ROUNDED
         if key not in self._loads:
@@ -74,10 +74,11 @@ class ImplicitGemm(Convolution):
         return {}
 
     def has_known_places(self, schedule: ProductSchedule) -> bool:
-        """Where elements of a window lie is known when the kernel is compiled."""
+        """Whether the compiler knows the places of a window's elements relative to its start."""
         return schedule.order == "flat" and self.counts.are_few and not self.phased
 
     def accumulate(self, schedule: ProductSchedule) -> list[str]:
+        """Lines that leave the sum, (BLOCK_M, BLOCK_N) in fp32, in `acc`."""
         steps = _Steps(self, schedule.order)
         walk = Walk(self, self.view(), steps.over, is_rounded=schedule.precision == ROUNDED)
         image, weights = walk.image(), walk.weights()
@@ -99,7 +100,7 @@ class ImplicitGemm(Convolution):
 
 
 class _Steps:
-    """The loop's steps in one order: how many there are, which channels and tap one takes."""
+    """The steps of the loop in one order: their number, and the channels and tap of a step."""
 
     def __init__(self, product: ImplicitGemm, order: str) -> None:
         self.order = order
@@ -109,6 +110,11 @@ class _Steps:
         self.over = self._flat(product, *places) if order == "flat" else self._blocks(*places)
 
     def _blocks(self, image: str, weights: str) -> SummedAxes:
+        """The summed axes where a step takes one tap and a block of channels.
+
+        Args:
+            image: index suffix of the summed dimension in the image's tile; `weights` likewise.
+        """
         taps = {f"k{sweep.at}": AxisText(sweep.weight(sweep.tap)) for sweep in self.moving}
         return SummedAxes(
             image={"c": AxisText("cs", image, "C")},
@@ -119,6 +125,7 @@ class _Steps:
         )
 
     def _flat(self, product: ImplicitGemm, image: str, weights: str) -> SummedAxes:
+        """The summed axes where channels and taps are one dimension, cut into blocks."""
         # The order of channels and taps is that of the weights' memory: loads are contiguous there.
         slices = [(f"k{sweep.at}", f"K{sweep.symbol}", sweep.kernel) for sweep in self.moving]
         is_last = product.program.type_of(product.weights.value).layout is Layout.CHANNELS_LAST
@@ -149,13 +156,13 @@ class _Steps:
 
     @property
     def number(self) -> str:
-        """Text of how many there are."""
+        """Text of the number of steps."""
         if self.order == "flat":
             return f"tl.cdiv({self.over.image['k'].bound}, BLOCK_K)"
         return "num_spots * num_c" if self.moving else "num_c"
 
     def lines(self) -> list[str]:
-        """Lines that find a step's channels and tap."""
+        """Lines that compute a step's channels and tap."""
         slices = dict.fromkeys([*parts(self.over.image), *parts(self.over.weights)])
         return [*self._positions(), *slices]
 
@@ -174,6 +181,7 @@ class _Steps:
         return [f"spot = {spot}", *self._taps_of_spot(), channels]
 
     def _taps_of_spot(self) -> list[str]:
+        """Lines that take a spot, the number of a tap, apart into its position in the kernel."""
         lines = []
         for i, sweep in enumerate(self.moving):
             inner = self._num_taps[i + 1 :]

@@ -78,6 +78,7 @@ class WindowPool:
 
     @property
     def is_wide(self) -> bool:
+        """Whether the input or the output needs 64-bit offsets."""
         return max(self.source.numel, self.out.numel) >= 2**31
 
 
@@ -85,7 +86,8 @@ def find(program: Program) -> WindowPool:
     """The program's one pool.
 
     Raises:
-        NotWritable: there is none or more than one, or its windows are too long.
+        NotWritable: the program has no pool or several, or windows of more than _MAX_WINDOW
+            elements.
     """
     calls = [call for call in program.calls if call.op in POOLS]
     if len(calls) != 1:
@@ -99,10 +101,10 @@ def find(program: Program) -> WindowPool:
 
 
 def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
-    """One kernel for the pool and all around it.
+    """The candidate: one kernel for the pool and all calls around it.
 
     Raises:
-        NotWritable: something around it is not computed element by element.
+        NotWritable: a call around the pool has no kernel text.
     """
     program, index = pool.program, _out_index(pool, blocks)
     view = _view(blocks)
@@ -112,6 +114,8 @@ def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
     body.place(pool.call.outputs[0], index, "pooled")
     body.follow(program.calls[program.calls.index(pool.call) + 1 :])
     end = finish(body, program.outputs)
+    # One variable `inside` serves two masks. If windows can leave the input, each step sets it for
+    # its own loads, so the mask of the outputs is set again after the loop.
     lines = [
         *_place(pool, blocks),
         *end[: len(parts(view))],
@@ -231,14 +235,17 @@ class _Loop:
         self.average = self._divide(pool)
 
     def _gather(self, pool: WindowPool, element: str) -> list[str]:
+        """The line that adds an element of the window to `pooled`, or keeps the larger."""
         if self.leaves:
             # What lies outside must not count, whatever fused code makes of it.
             element = f"tl.where(inside, {element}, {self.neutral})"
         if pool.kind == "avg":
             return [f"pooled += {element}"]
+        # PyTorch's max pools pass NaN on; `tl.maximum` drops NaN by default.
         return [f"pooled = tl.maximum(pooled, {element}, propagate_nan=tl.PropagateNan.ALL)"]
 
     def _nested(self, pool: WindowPool, gather: list[str]) -> list[str]:
+        """The lines of a step inside one loop for each dimension of the window."""
         is_short = prod(slide.kernel for slide in pool.window) <= _MAX_UNROLLED
         lines: list[str] = []
         indent = ""
@@ -253,6 +260,7 @@ class _Loop:
         return lines + [indent + line for line in (*inside, *self.body.lines, *gather)]
 
     def _divide(self, pool: WindowPool) -> list[str]:
+        """The lines that divide a sum by the number of elements that the average counts."""
         if pool.kind == "max":
             return []
         is_adaptive = pool.window[0].adaptive > 0
