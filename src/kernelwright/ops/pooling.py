@@ -41,7 +41,7 @@ def _pool_flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
 
 
 def _spelled(spatial: int) -> Canonical:
-    """Full tuples, and the stride that an absent one stands for: the kernel size."""
+    """The canonical spelling of a pool: full tuples, and the kernel size for an absent stride."""
     spread_sizes = spread_all(spatial, "kernel_size", "stride", "padding", "dilation")
 
     def canonical(overload: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _adaptive_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorT
 
 
 def _adaptive_flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
-    """Every input is read once, more where windows overlap."""
+    """One FLOP for each input, or for each output if there are more of these."""
     return max(int(b["input"].numel), outputs[0].numel)
 
 
@@ -176,6 +176,7 @@ def _interpolate_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _scaled(size: int, factor: float) -> int:
+    # Shape rules also run on symbolic sizes, which take whole factors but no `floor`.
     return size * int(factor) if float(factor).is_integer() else floor(size * factor)
 
 
