@@ -27,6 +27,7 @@ def _pool_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorType,
     stride = full("stride", b["stride"], spatial, 1)
     padding = full("padding", b["padding"], spatial, 0)
     dilation = full("dilation", b.get("dilation", 1), spatial, 1)
+    # avg_pool3d alone compares the kernel with the input as it is, without the padding.
     if spatial == 3 and "dilation" not in b:
         for n, k in zip(sizes, kernel, strict=True):
             require(n >= k, f"size {n} is below kernel size {k}, padding not counted")

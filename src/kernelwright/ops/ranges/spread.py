@@ -335,6 +335,7 @@ def extreme(v: Spread, count: float, sign: int) -> Spread:
     deviations = sqrt(2 * max(logarithm - log(2 * sqrt(logarithm)), 0.0))
     mean = v.mean + sign * deviations * v.std
     std = v.std / (1 + 0.45 * deviations)
+    # If 0 is the end of the range, a single zero is the extreme; if not, all must be 0.
     is_at_end = v.low == 0 if sign < 0 else v.high == 0
     zeros = 1 - (1 - v.zeros) ** count if is_at_end else v.zeros**count
     return Spread(

@@ -290,6 +290,7 @@ def assembled(
         counted: further size symbols -> their wrapper text over the product's symbols.
         extra: text of `@triton.jit` functions that the kernels call.
     """
+    # Only finished kernels tell which size symbols are needed: arguments, grids and buffers.
     named = [text for one_kernel in kernels for text in (*one_kernel.sizes, one_kernel.grid)]
     named += [text for one_kernel in kernels for text in one_kernel.constants.values()]
     named += [size for buffer in buffers for size in buffer.sizes]

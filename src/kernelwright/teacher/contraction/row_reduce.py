@@ -102,6 +102,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
         sizes,
         computed={"BLOCK_T": "triton.next_power_of_2(T)"},
     )
+    # Rows are neighbours in the buffers, so a program's loads and stores are contiguous.
     names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
     buffers += [*out_buffers(body, early), *out_buffers(end, late)]
@@ -180,6 +181,7 @@ def _without(index: Index, gone: tuple[int, ...]) -> Index:
 
 def _partial_lines(kind: str, text: str) -> list[str]:
     """Lines that reduce the tile `text` over its columns and store one result a row."""
+    # Columns past the end wrapped around to real values: the neutral element replaces these.
     mask = "mask=offs_m < M"
     if kind != "logsumexp":
         return [

@@ -66,6 +66,7 @@ class PullBody(TileBody):
             is_wide: whether offsets need 64 bits.
             inside, loop, tag, widens: as in `TileBody`.
         """
+        # The base class gets this dict as its view, so axes that are added later are in the view.
         self._axes = dict(view)
         super().__init__(
             program, self._axes, inside=inside, loop=loop, tag=tag, widens=widens
@@ -283,6 +284,7 @@ class PullBody(TileBody):
         text = offset(index, made, self.view)
         for axis in [axis for axis in self.view if axis not in self._given]:
             for name, part in self.view[axis].parts.items():
+                # A guarded axis shares the slices of the kernel's axis that it stands for.
                 is_of_kernel = any(name in self.view[a].parts for a in self._given)
                 if name not in self._written and not is_of_kernel:
                     self._written.add(name)

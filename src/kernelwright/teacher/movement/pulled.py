@@ -96,6 +96,7 @@ class Pulls:
         )
         text = body.value(tensor.node, index)
         lines = [*body.slices(), *body.lines, f"{tensor.node} = {text}"]
+        # A kernel that reads one dimension of a tensor is given all of them (`source.used_in`).
         dims = [symbol for read in tensor.reads for symbol in self._sizes.of(read.name)]
         for symbol, size in self._sizes.needed([*lines, *dims]).items():
             self._scope.sizes[symbol] = self._sizes.closed(size)

@@ -78,6 +78,7 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
     kernels: list[Kernel] = []
     buffers: list[Buffer] = []
     for value_type, names in _groups(program, sizes):
+        # Trials add symbols to forks of the sizes; those of the chosen part are kept.
         part = _MovedPart.best(program, sizes, value_type, names)
         sizes = part.sizes
         kernels.append(part.kernel(tile))

@@ -112,6 +112,8 @@ def pointwise(graph: NodeGraph, call: Call) -> None:
             continue
         value = operand(graph, call, param.name)
         values.append(value)
+        # Integers become fp32 before they meet floats, as PyTorch promotes them. Conditions and
+        # masks stay truth values.
         widen = makes_float and not value.is_float and param.name not in _SELECTORS
         texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
     dims = graph.axes.broadcast([value.dims for value in values])

@@ -153,6 +153,7 @@ def _classes(graph: NodeGraph, call: Call) -> tuple[NodeValue, NodeValue, Dims]:
     scores, target = operand(graph, call), operand(graph, call, "target")
     if scores.type.rank < 2:
         raise NotWritable("a single sample")
+    # A dimension of size 1 has no axis, along which POSITION could count classes.
     if scores.type.shape[1] == 1:
         raise NotWritable("a single class")
     dims = without(scores, [1], keepdim=False)

@@ -13,6 +13,7 @@ def product(layers: Layers, schedule: RecurrentSchedule) -> Kernel:
     fp32, with the input's bias.
     """
     block_m, block_n, block_k, warps = schedule.product
+    # Offsets of rows have 64 bits, because this wrapper does not check the sizes of tensors.
     mode = f', input_precision="{schedule.precision}"' if layers.dtype == "float32" else ""
     bias = "acc += tl.load(b_ih_ptr + n, mask=n < n_gates, other=0.0).to(tl.float32)[None, :]"
     body = [
@@ -68,6 +69,7 @@ def walk_alone(layers: Layers, walk: Alone) -> Kernel:
         "    h = tl.load(h_ptr + old + own, mask=inside, other=0.0)",
         "    for start in range(0, hidden, BLOCK_J):",
         *(f"        {line}" for line in _units(layers)),
+        # The next step reads all units of the state, which other threads have stored.
         "    tl.debug_barrier()",
         *_end(layers),
     ]

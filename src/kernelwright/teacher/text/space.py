@@ -79,6 +79,7 @@ def collapse(stage: KernelStage) -> StageSpace:
     tensors = (*stage.inputs, *stage.outputs)
     rows: dict[str, list[Run]] = {t.name: [(axis,) for axis in t.order] for t in tensors}
     order: list[Run] = [(axis,) for axis in walk_order(stage)]
+    # The walk order counts like a tensor: only neighbours in the walk can become one axis.
     everything = [order, *rows.values()]
     merged = True
     while merged:
@@ -114,6 +115,7 @@ def leading_tensor(stage: KernelStage) -> Tensor:
 def walk_order(stage: KernelStage) -> list[int]:
     """All axes of a stage, in the order that the kernels walk them."""
     order = list(leading_tensor(stage).order)
+    # Axes that the leading tensor lacks go to the front: its innermost axis stays the innermost.
     for tensor in (*stage.inputs, *stage.outputs):
         order = [axis for axis in tensor.order if axis not in order] + order
     return order

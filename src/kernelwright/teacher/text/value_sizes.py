@@ -114,6 +114,7 @@ class ValueSizes:
     def needed(self, texts: Iterable[str]) -> dict[str, str]:
         """Symbol -> text of the symbols that these texts name, with those behind them, in order."""
         words = set(re.findall(r"\w+", " ".join(texts)))
+        # A symbol is made of earlier ones only, so one pass from the end reaches all of them.
         for symbol, text in reversed(self.symbols.items()):
             if symbol in words:
                 words.update(re.findall(r"\w+", text))

@@ -254,6 +254,7 @@ def placed(index: Index) -> list[tuple[Term, str]]:
     terms: list[tuple[Term, str]] = []
     stride = "1"
     for term in reversed([term for dim in index for term in dim]):
+        # Two slices join if they are neighbours both along the axis and in memory.
         inner, inner_stride = terms[-1] if terms else (None, "1")
         if (
             inner is not None

@@ -53,6 +53,7 @@ class Direct(Convolution):
 
     def accumulate(self, schedule: ProductSchedule) -> list[str]:
         """Lines that leave the sum, (BLOCK_M, BLOCK_N) in fp32, in `acc`."""
+        # A dimension with one tap needs no loop: the window's start is the position.
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
         channel = {"c": AxisText("c")} if self.counts.taken > 1 else {}
         over = SummedAxes(

@@ -122,6 +122,7 @@ class _ConvolutionReading:
         index = self.out_index(pixel_index, channels)
         apart = counts.groups if "b" in axes_of(index) else 1
         batch_size, batch_position = _batch(apart, self.num_phases)
+        # Outputs of one phase meet every num_phases-th tap, so their sums are that much shorter.
         lengths = {
             pixels: prod(term.length for dim in pixel_index for term in dim),
             other_axis(pixels): counts.made * counts.groups // apart,

@@ -83,6 +83,7 @@ class ImplicitGemm(Convolution):
         walk = Walk(self, self.view(), steps.over, is_rounded=schedule.precision == ROUNDED)
         image, weights = walk.image(), walk.weights()
         factors = [image, weights] if self.pixels == "m" else [weights, image]
+        # Slices take turns step by step, so their lengths differ by one step at most.
         first, step = ("tl.program_id(1)", ", SPLIT_K") if schedule.split_k > 1 else ("0", "")
         inner = [*steps.lines(), *walk.place(), *image.lines, *weights.lines]
         return [
@@ -171,6 +172,7 @@ class _Steps:
             return ["ks = step * BLOCK_K + offs_k"]
         if not self.moving:
             return ["cs = step * BLOCK_K + offs_k"]
+        # The step's number is a scalar: the divisions cost once a step, not once a lane.
         if self.order == "taps":
             spot, block = "step // num_c", "step % num_c"
         else:
