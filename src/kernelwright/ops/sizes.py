@@ -4,9 +4,9 @@ A `Size` is an int or an `Expr`. Expressions are built with Python's operators a
 equal sums and multiples of the same terms are equal objects, and what is constant is an int. The
 forms of operators (`ops.forms`) are written in them; `synth` solves equations between them.
 
-A shape rule runs on such sizes as it runs on ints, so that results are never said twice. What it
-asks is answered in general: two expressions are equal if their normal forms are, one is larger if
-it is where all variables are large, and ValueError says that values decide.
+A shape rule runs on such sizes as on ints, so no rule is written twice. Its questions are answered
+for all values: two expressions are equal if their normal forms are. An expression is larger if it
+is larger for all large variables. If the answer depends on the values, ValueError is raised.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ class Expr:
     __rmul__ = __mul__
 
     def __floordiv__(self, divisor: Size) -> Size:
-        """Rounded down; exact where every factor is a multiple of the divisor.
+        """The quotient, rounded down; terms whose factor is a multiple of the divisor are exact.
 
         Raises:
             ValueError: the divisor is an expression that is no factor of this one.
@@ -101,7 +101,7 @@ class Expr:
 
 
 class Var(Expr):
-    """A variable, by name: one name is one object, so that looking it up costs no Python call."""
+    """A variable. One name is one object, so equality and hashing need no Python call."""
 
     __slots__ = ("name",)
     name: str

@@ -1,4 +1,4 @@
-"""A program's ways to be written, and which of them become candidates."""
+"""The ways to write a program, and the choice of those that become candidates."""
 
 import random
 from collections import Counter

@@ -199,9 +199,11 @@ class _Cuts:
 
 
 class _Parts:
-    """A program's parts and their ways, which several cuts share. They are written in the names
-    of the whole: who reads a kernel, or learns to write it, sees one name for one value from the
-    program's text to the kernel's loads."""
+    """A program's parts and their ways, which several cuts share.
+
+    Parts are written in the names of the whole. So a value has one name from the program's text to
+    the kernel's loads, which helps readers and models that learn to write kernels.
+    """
 
     def __init__(self, program: Program, precision: str) -> None:
         self.program, self.precision = program, precision

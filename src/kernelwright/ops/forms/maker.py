@@ -1,8 +1,7 @@
-"""Making forms: the operands in named sizes are given, everything else is the operator's record's.
+"""Makes forms from operands in named sizes; everything else comes from the operator's record.
 
-Results come from the shape rule, run on sizes that are still names; menus come from the domains of
-attributes. So a form adds to the record only what a rule cannot be asked for: which operands go
-together.
+Results come from the shape rule, which runs on named sizes. Menus come from the domains of
+attributes. So a form adds one fact that no rule can tell: which operands go together.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Spreads of what moves, picks or pools elements, or draws them afresh."""
+"""Spreads of operators that move, pick or pool elements, or draw random ones."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""Spreads of what reductions, scans and norms make."""
+"""Spreads of reductions, scans and normalizations."""
 
 from math import exp, inf, log, prod, sqrt
 

@@ -1,4 +1,4 @@
-"""How the elements of a tensor are spread: a range they keep in, their mean and deviation.
+"""The spread of the elements of a tensor: the range that holds them, their mean and deviation.
 
 The range is a practical one: it holds for nearly every element of tensors of up to 2^24 elements,
 as a normal draw stays within six deviations. Single operations carry ranges exactly (interval
@@ -17,7 +17,7 @@ _NODE = sqrt(3.0)
 
 
 class OutOfDomain(ValueError):
-    """A function would be given values it is not defined for."""
+    """The range of an operand holds values for which a function is not defined."""
 
 
 class Spread(NamedTuple):

@@ -1,4 +1,4 @@
-"""How an operator's results are spread, for every operator."""
+"""The table of rules for the spread of results, with a rule for every operator."""
 
 from collections.abc import Mapping
 

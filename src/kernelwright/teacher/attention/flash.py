@@ -1,9 +1,9 @@
 """Reads, masks and results of an attention, tile by tile: scores never lie in memory.
 
-A program owns rows of queries and columns of values. It walks the keys block by block, with the
-largest score of each row so far, the sum of exponentials and the weighted values; when a larger
-score comes, what was summed is scaled down. Axes: "b" a batch and head, "m" queries, "n" keys,
-"e" the width of queries and keys, "v" of values.
+A program owns rows of queries and columns of values, and walks the keys block by block. For each
+row it keeps the largest score so far, the sum of exponentials and the weighted values. When a
+larger score comes, both sums are scaled down (Dao et al., 2022, arXiv:2205.14135). Axes: "b" a
+batch and head, "m" queries, "n" keys, "e" the width of queries and keys, "v" the width of values.
 """
 
 from functools import cached_property

@@ -1,7 +1,7 @@
 """Attention of few queries to many keys: programs share a row's keys, a kernel merges their parts.
 
-Each split of the keys leaves its rows' largest score, the sum of exponentials and the weighted
-values, as the loop over blocks keeps them; two splits are brought to one base as two blocks are.
+Each split of the keys stores the largest score, the sum of exponentials and the weighted values of
+its rows. The merge scales two splits to one base, as the loop over blocks does with two blocks.
 """
 
 from collections.abc import Mapping

@@ -93,7 +93,7 @@ class Contraction(Product):
 
     @cached_property
     def has_tiles(self) -> bool:
-        """Both factors are matrices that tiles can be loaded from."""
+        """Whether both factors are matrices whose tiles can be loaded or computed."""
         if "m" not in self.lengths or "n" not in self.lengths:
             return False
         try:

@@ -1,4 +1,4 @@
-"""Schedules of sums of products on tensor cores: tiles, slices of K, a coarse order of merit."""
+"""Schedules of sums of products on tensor cores: tiles, slices of K, a coarse estimate of time."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Which steps of a product's sum a tile needs, where the program makes triangles of its matrices.
 
-A block of a triangular factor that lies outside the triangle adds nothing, and a tile of the result
-that a later triangle drops needs no sum at all. Both are known from the tile's place alone. Zeros
-count as zeros here: what they would make of infinities in the other factor is left out, too.
+A block of a triangular factor that lies outside the triangle adds nothing. A tile of the result
+that a later triangle drops needs no sum at all. Both follow from the tile's place alone. Omitted
+zeros do not meet infinities of the other factor, so no NaN comes from them.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """A tile's values pulled through operators that move elements: joins, cuts, picks by index.
 
-Where such an operator has element `i` of its result from is an index computed in the kernel. It
-becomes an axis of its own, with the conditions under which it is meant: only what a result is made
-of is loaded.
+For element `i` of its result, such an operator reads an element of its input at an index that the
+kernel computes. This index becomes an axis, with the conditions under which it is valid. So only
+elements that a result needs are loaded.
 """
 
 import re
@@ -214,7 +214,7 @@ class PullBody(TileBody):
         return self._set(self._variable(wanted), text)
 
     def _set(self, variable: str, text: str) -> str:
-        """Write the variable's line: before the loop unless something in the text moves there."""
+        """Write the variable's line: before the loop if nothing in the text changes in the loop."""
         slices = (name for axis in self._loop for name in self.view[axis].parts)
         if self._loop and self._moving.union(slices).isdisjoint(re.findall(r"\w+", text)):
             self.before.append(f"{variable} = {text}")

@@ -1,4 +1,4 @@
-"""Where elements come from that an index picks: rows of tables, entries along a dimension."""
+"""Rules of operators that pick elements by index: rows of tables, entries along a dimension."""
 
 from kernelwright.ops.indexing import index_place
 from kernelwright.ops.rules import dim_index

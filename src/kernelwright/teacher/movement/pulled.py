@@ -1,7 +1,7 @@
 """Values in front of a reduction that are never in memory: joins, cuts, picks by index.
 
-A stage reads such a value like an input. In place of a load stand the lines that pull it, element
-by element, over the index variables of the kernel.
+A stage reads such a value like an input. Instead of a load, the kernel has lines that pull the
+value element by element, over the kernel's index variables.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Where each element of a result comes from, for operators that move elements."""
+"""Rules of operators that move elements: which element of the input each result element is."""
 
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call

@@ -1,7 +1,7 @@
 """Candidates of the movement family: joins, cuts, picks by index, interpolation.
 
-Nothing is computed but indices, and what pointwise calls around them add: every element of an
-output pulls what it is made of. Outputs of one shape share a kernel.
+A kernel computes only indices and the pointwise calls around the moves. Each element of an output
+pulls the elements that it needs. Outputs of one shape share a kernel.
 """
 
 from collections.abc import Iterator, Sequence
@@ -157,7 +157,7 @@ class _MovedPart:
         return kernel(plan, lines, f"({grid or '1'},)", self.sizes.symbols)
 
     def _blocks(self, tile: MovedTile) -> dict[str, int]:
-        """The tile's sides: long rows, as many as fit."""
+        """The tile's sides: rows as long as possible, then as many rows as fit."""
         if "n" not in self._lengths:
             return {}
         columns = min(power_of_two(self._lengths["n"]), tile.elements, tile.max_columns)

@@ -1,4 +1,4 @@
-"""A program of one recurrent call, and what its kernels have to know of it."""
+"""A program of one recurrent call: gates, states, sizes and the formulas of its cell."""
 
 from dataclasses import dataclass
 from functools import cached_property

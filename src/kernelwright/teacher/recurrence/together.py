@@ -1,9 +1,9 @@
 """The walk of a recurrent layer by programs that wait for each other at every step.
 
 Each program keeps the weights of a few units of the state in shared memory for all steps. Each step
-updates these units for a group of samples; then all programs of the group read what the others
-made. They have to run at once: the launch is cooperative, and an interpreter, which runs one
-program after the other, is given one for each group, that has all units.
+updates these units for a group of samples. Then all programs of the group read the states of the
+others. So the programs have to run at once, and the launch is cooperative. An interpreter runs one
+program after the other: there, one program for each group has all units.
 """
 
 from kernelwright.core.candidate import KernelPlan

@@ -1,4 +1,4 @@
-"""How a reduction is laid over programs and tiles: orientation, forms, sizes."""
+"""The choice of programs and tiles for a reduction: orientation, kernel forms, sizes."""
 
 from dataclasses import dataclass
 from itertools import zip_longest

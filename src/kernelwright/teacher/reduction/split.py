@@ -1,8 +1,8 @@
 """Reductions of few long rows: programs share a row, and pass partial states through memory.
 
-One kernel a level of reductions writes a state for every (row, split); whoever needs the result,
-the next level or the kernel that stores, merges a row's states first, which is cheap and saves a
-launch.
+For each level of reductions, one kernel writes a state for every (row, split). The kernels that
+need the result, which are the next level and the kernel that stores, merge a row's states
+themselves. This is cheap and saves a launch.
 """
 
 from collections.abc import Sequence

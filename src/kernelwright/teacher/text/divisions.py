@@ -64,8 +64,8 @@ def fmod(call: Call, on: Operands) -> str:
 def shift(sign: str) -> Rule:
     """The rule of `<<` or `>>`.
 
-    PyTorch says what a shift by fewer than no places, or by all, gives; the hardware does not:
-    nothing is left but, to the right, the sign.
+    PyTorch defines shifts by a negative number of places, and by all bits or more: the result is 0,
+    or the sign for a shift of signed integers to the right. The hardware does not define them.
     """
 
     def rule(call: Call, on: Operands) -> str:
@@ -111,7 +111,7 @@ _NEAREST_POWERS = {0.5: _NEAREST["sqrt"], -1: _NEAREST["reciprocal"]}
 
 
 def nearest(call: Call, on: Operands) -> str:
-    """Text of a call's result as the nearest float; empty where the call has no such form."""
+    """Text of a call's result as the nearest float; "" if the call has no such text."""
     if call.op == "pow" and is_float(call.types[0].dtype):
         return _NEAREST_POWERS.get(call.arg("exponent"), "").format(**on)
     if call.op == "div" and call.arg("rounding_mode") is not None:

@@ -230,8 +230,8 @@ def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> 
     """Triton text of a pointwise call's result.
 
     Args:
-        operands: tensor parameter -> variable that holds it (float operands in fp32); integers
-            that meet floats are widened here.
+        operands: tensor parameter -> variable that holds the tensor. Floats are in fp32; the caller
+            has widened integers that meet floats.
         rounded: the program's `rounded_values`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Sizes of what joins, cuts, picks, scans and attention make, from their operands'."""
+"""Sizes of the results of joins, cuts, picks, scans and attention, from the operands' sizes."""
 
 from collections.abc import Callable
 

@@ -13,7 +13,7 @@ Run = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SpaceAxis:
-    """One collapsed axis."""
+    """One axis of an iteration space: one or several neighbouring axes of the graph."""
 
     name: str
     """Plural, of the size: "rows" is counted by `n_rows`."""
@@ -44,7 +44,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class StageSpace:
-    """Collapsed axes and where each tensor lies in them."""
+    """The collapsed axes of a stage, and the order of each tensor's axes in memory."""
 
     axes: tuple[SpaceAxis, ...]
     """In memory order of the leading tensor."""
@@ -113,7 +113,7 @@ def leading_tensor(stage: KernelStage) -> Tensor:
 
 
 def walk_order(stage: KernelStage) -> list[int]:
-    """All axes of a stage, in the order that the kernels walk them."""
+    """All axes of a stage, in the order in which the kernels walk them."""
     order = list(leading_tensor(stage).order)
     # Axes that the leading tensor lacks go to the front: its innermost axis stays the innermost.
     for tensor in (*stage.inputs, *stage.outputs):

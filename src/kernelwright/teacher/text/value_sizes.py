@@ -1,7 +1,7 @@
-"""Sizes of a program's values as text: of kernels, by symbols, and of the wrapper that reads them.
+"""Sizes of a program's values as text: symbols for kernels, and expressions for the wrapper.
 
-Kernels are written for any sizes, so that a result's sizes are computed from its operands' as the
-operator does it, not copied from the program at hand.
+Kernels are written for any sizes. So the sizes of a result are not copied from the program at hand:
+the operator's rule computes them from the sizes of the operands.
 """
 
 import re
@@ -100,7 +100,7 @@ class ValueSizes:
         return known
 
     def _define(self, symbol: str, text: str) -> None:
-        """Add a symbol, and close texts anew where one of them names the symbol."""
+        """Add a symbol; if a closed text names the symbol already, all texts are closed anew."""
         self.symbols[symbol] = text
         if symbol not in self._undefined:
             self._by_closed[self.closed(text)] = symbol

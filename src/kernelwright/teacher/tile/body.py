@@ -35,8 +35,9 @@ _SELECTORS = ("condition", "mask")
 class TileBody:
     """Lines of a kernel that compute values of a tile.
 
-    Some values are on the path: the product, and what is computed from it. They are followed
-    forwards. All others are operands: followed back, through views and pointwise calls, to loads.
+    Values on the path, such as a product and all values computed from it, are followed forwards.
+    All other values are operands, which are followed back through views and pointwise calls to
+    loads.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class TileBody:
         return parts(self.view)
 
     def place(self, name: str, index: Index, variable: str) -> None:
-        """Say which variable holds a value on the path."""
+        """Put a value on the path, and record the variable that holds the value at `index`."""
         self.path[name] = index
         self._texts[name, index] = variable
 
@@ -194,7 +195,7 @@ class TileBody:
         return self._line(call.outputs[0], expression(call, texts, self._rounded), index)
 
     def _batch_norm(self, call: Call, index: Index, texts: dict[str, str]) -> str:
-        """Inference: the statistics are given, so it is a scale and a shift a channel."""
+        """Write an inference batch norm: statistics are operands, so each channel is scaled."""
         # One multiplication an element: scale and statistics vary with the channel alone, so Triton
         # keeps them out of the element's arithmetic.
         scale = f"tl.rsqrt({texts['running_var']} + {call.arg('eps')})"

@@ -34,7 +34,7 @@ class Term:
 
     @property
     def is_whole(self) -> bool:
-        """The position is that of the axis itself."""
+        """Whether the position is that of the axis itself, without division or remainder."""
         return self.inner == "1" and self.is_outer
 
 
@@ -235,7 +235,7 @@ def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...
 
 
 def memory_order(index: Index, layout: Layout) -> Index:
-    """The dimensions from the slowest to the fastest in memory."""
+    """The dimensions of an index in memory order, from the slowest to the fastest."""
     return (index[0], *index[2:], index[1]) if layout is Layout.CHANNELS_LAST else index
 
 

@@ -1,4 +1,4 @@
-"""Operators that only rename elements, followed by index: forwards and back to the source."""
+"""Operators that only rename elements: an index is followed from source to view, and back."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -44,7 +44,11 @@ def only_views(program: Program, value: str, also: Container[str] = ()) -> bool:
 
 
 def source_index(program: Program, call: Call, index: Index) -> Index:
-    """Index into a view's source of the element at `index` of the view."""
+    """Index into a view's source of the element at `index` of the view.
+
+    Raises:
+        NotWritable: dimensions of source and view do not divide each other.
+    """
     shape = program.type_of(source(call)).shape
     if call.op in RESHAPING:
         return reshape(index, shape)
@@ -55,7 +59,11 @@ def source_index(program: Program, call: Call, index: Index) -> Index:
 
 
 def view_index(program: Program, call: Call, index: Index) -> Index:
-    """Index into a view of the element at `index` of its source."""
+    """Index into a view of the element at `index` of its source.
+
+    Raises:
+        NotWritable: dimensions do not divide each other, or the view repeats elements.
+    """
     shape = program.type_of(source(call)).shape
     if call.op == "unsqueeze":
         at = dim_index(call.arg("dim"), len(shape) + 1)

@@ -1,8 +1,8 @@
 """A kernel writer's view of a program with one convolution: a sum of products over a window.
 
 A tile of the output has an axis of channels and one of pixels: positions of the output in all
-images, in memory order. Which of them the tile's columns are is the schedule's choice; columns are
-neighbours in memory where pixels are in contiguous tensors, channels in channels-last ones.
+images, in memory order. The schedule chooses which of the two axes is the tile's columns. Columns
+should be neighbours in memory: pixels in contiguous tensors, channels in channels-last ones.
 """
 
 from abc import abstractmethod
@@ -116,6 +116,7 @@ class Convolution(Product):
 
     def position(self, schedule: ProductSchedule) -> list[str]:
         lines = super().position(schedule)
+        # Outputs of one phase are `stride` apart, so their place follows from the phase.
         if not self.phased:
             return lines
         if self.groups_are_apart:

@@ -41,7 +41,7 @@ _COMMENTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitGemm(Convolution):
-    """Tensor cores: sums over blocks of channels, each group a product of its own."""
+    """A convolution summed on tensor cores, over blocks of channels; each group is a product."""
 
     @staticmethod
     def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:

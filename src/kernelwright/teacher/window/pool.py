@@ -1,7 +1,7 @@
 """A pool with what is fused around it: programs own outputs and loop over their windows.
 
-Two forms: "flat", a block of outputs in memory order; "plane", a tile of channels x pixels, where
-input and output lie in different orders and both are to be read and written in theirs.
+Two forms: "flat", a block of outputs in memory order; "plane", a tile of channels x pixels. The
+second is for inputs and outputs of different layouts: each has one side of the tile in its order.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _MAX_WINDOW = 1 << 13
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blocks:
-    """Outputs of one program."""
+    """The outputs that one program computes, as tile sizes."""
 
     tiles: dict[str, int]
     """BLOCK, or BLOCK_C and BLOCK_P; and num_warps."""
@@ -205,7 +205,7 @@ def _shape(blocks: Blocks) -> str:
 
 
 class _Loop:
-    """Lines that walk the window and gather its elements in `pooled`."""
+    """The lines of the loop over a window, which gathers the elements in `pooled`."""
 
     def __init__(self, pool: WindowPool, blocks: Blocks, out: Index, view: View) -> None:
         spatial = len(pool.window)

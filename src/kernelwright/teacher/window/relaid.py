@@ -1,8 +1,8 @@
 """A convolution over a contiguous image, with copies of image and weights in channels-last.
 
-Along pixels a window starts anywhere, so that loads of a contiguous image are narrow and crooked;
-along channels they are neither, and tensor cores take TF32 along the summed dimension only. The
-copies are small beside the sum, and the result is written as the program has it.
+Along pixels a window may start anywhere, so loads of a contiguous image are narrow and unaligned.
+Along channels loads are wide and aligned. Also, tensor cores take TF32 along the summed dimension
+only. The copies take little time beside the sum, and the result keeps the layout of the program.
 """
 
 from dataclasses import replace

@@ -1,9 +1,9 @@
 """How a convolution's kernel moves along one dimension of its input, as text.
 
-Output `o` reads the input where its window starts, and from there as far on as each tap of the
-kernel lies. A transposed convolution gathers too: output `o` takes from every tap `k` the input at
-(o + padding - k * dilation) / stride, if that is whole. Outputs of one phase, `o % stride`, share
-these taps; a program owns outputs of one phase and visits no other taps.
+Output `o` reads the input at o * stride - padding + k * dilation for every tap `k`. A transposed
+convolution gathers too: output `o` reads for every tap `k` the input at
+(o + padding - k * dilation) / stride, if this is a whole number. Outputs of one phase share these
+taps; the phase is `o % stride`. So a program owns outputs of one phase, and visits only its taps.
 """
 
 from dataclasses import dataclass
