@@ -52,6 +52,7 @@ def _gather_types(b: Bound) -> tuple[TensorType, ...]:
     x, index = b["input"], b["index"]
     _require_index(index, "int64")
     at = dim_index(b["dim"], x.rank)
+    # PyTorch takes a scalar for a vector of one element here.
     require(max(x.rank, 1) == max(index.rank, 1), f"ranks {x.rank} and {index.rank} differ")
     fits = all(
         i == at or n <= m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=False))

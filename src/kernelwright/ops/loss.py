@@ -75,6 +75,7 @@ def _cross_entropy(b: Bound) -> TensorType:
     smoothing = b["label_smoothing"]
     require(0 <= smoothing <= 1, f"label_smoothing {smoothing} is outside [0, 1]")
     x, target = b["input"], b["target"]
+    # PyTorch tells probabilities from classes by the shape, which is that of the scores.
     if target.shape != x.shape or not is_float(target.dtype):
         return _picked(b)
     float_dtype(b)

@@ -71,6 +71,7 @@ def _windowed(kind: str, spatial: int) -> Operator:
         params.append(attribute("count_include_pad", True, True, False))
     if kind == "avg" and spatial > 1:
         params.append(attribute("divisor_override", None))
+    # Eager PyTorch makes contiguous results of avg_pool3d; 1D images have no other layout.
     keeps_layout = kind == "max" or spatial == 2
     overloads = [f"aten.{name}.default"]
     if kind == "max":

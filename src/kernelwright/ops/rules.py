@@ -127,6 +127,7 @@ def promote(*values: TensorType | float | None) -> str:
     Raises:
         ValueError: every value is None.
     """
+    # In order of priority: tensors with dimensions, tensors without, numbers.
     groups: tuple[list[str], list[str], list[str]] = ([], [], [])
     for value in values:
         if isinstance(value, TensorType):

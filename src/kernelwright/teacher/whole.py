@@ -139,6 +139,7 @@ class _Cuts:
                 for i in sorted(part)
                 for neighbour in sorted((self._graph.before[i] | self._graph.after[i]) - part)
             )
+            # A path that leaves a part and returns would need the kernel's result as its input.
             newest = [
                 part
                 for part in larger
@@ -173,6 +174,7 @@ class _Cuts:
             fitting = [part for part in fitting if not circular(self.program, [*parts, part])]
             if not fitting:
                 return None
+            # If no part of this size fits, the smallest that fit are allowed.
             limit = max(size or len(calls), min(map(len, fitting)))
             fitting = [part for part in fitting if len(part) <= limit]
             (part,) = rng.choices(fitting, weights=[len(part) ** 2 for part in fitting])

@@ -150,6 +150,8 @@ def _log_softmax(g: Given) -> Spread:
 
 def _cumsum(g: Given) -> Spread:
     v, count = g.of(), _length(g)
+    # Over all positions, a drift to M deviates by M / sqrt(12). A random walk deviates by its last
+    # deviation / sqrt(2).
     whole = total(v, count)
     return Spread(
         min(v.low, whole.low),

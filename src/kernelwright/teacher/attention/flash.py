@@ -103,6 +103,7 @@ class Flash:
         if any(self.batch):
             view["b"] = AxisText("pid_b", parts=self._parts["b"])
         for axis, suffix in _SUFFIXES[name].items():
+            # Tiles share the slices of an axis, so the kernel computes each slice once.
             symbol, parts = self.symbols[axis], self._parts[axis]
             view[axis] = AxisText(f"offs_{axis}", suffix, symbol, parts=parts)
         return PullBody(
@@ -151,6 +152,7 @@ class Flash:
         heads, own = self.out.shape[-3:-2], body.shape(value)[-3:-2]
         if name == "q" or not self.call.arg("enable_gqa") or heads == own:
             return before
+        # A single head is shared by all queries; a dimension of size 1 has no position.
         if own == (1,):
             return (*before[:-1], ())
         texts = self.sizes.of(self.names["q"])[-3], self.sizes.of(value)[-3]
@@ -160,6 +162,7 @@ class Flash:
 
     def masked(self) -> list[str]:
         """Lines that set scores to -inf outside keys, mask and causality, or add a float mask."""
+        # Keys past the end are loaded as zeros. Their score of 0 would get a weight.
         inside = f"offs_n[None, :] < {self.symbols['n']}"
         if self.call.arg("is_causal"):
             inside = f"({inside}) & (offs_n[None, :] <= offs_m[:, None])"

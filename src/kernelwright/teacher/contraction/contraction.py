@@ -237,6 +237,7 @@ class _Axes:
         if not dims:
             return ()
         names = [symbol] if len(dims) == 1 else [f"{symbol}{i}" for i in range(len(dims))]
+        # A product follows its factors, because the wrapper sets sizes in this order.
         self.symbols += [*names, symbol] if len(dims) > 1 else names
         self.lengths[axis] = 1
         for size in dims:

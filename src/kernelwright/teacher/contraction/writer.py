@@ -51,6 +51,7 @@ def classify(program: Program) -> bool:
     try:
         product = find(program)
         # The form decides whether code can be written; the tiles do not: one schedule is tried.
+        # In a dict the last item of a key stays, so the reversed list keeps the first.
         first = dict(reversed(list(_schedules(product, "strict"))))
     except NotWritable:
         return False

@@ -45,6 +45,7 @@ def _taps(body: PullBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]
     value = body.operand(call)
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
     mode = call.arg("mode")
+    # All taps along a dimension of size 1 are its one element, and their weights add up to 1.
     if length == 1:
         return [((), "")]
     rule = _linear if mode in _LINEAR else _cubic if mode == "bicubic" else _nearest

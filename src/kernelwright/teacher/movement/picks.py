@@ -21,7 +21,7 @@ def _picked(
     if length == 1:
         return ()
     text = body.value(indices, index)
-    # Indices are int64. Offsets below 2**31 need 32 bits, and 64-bit arithmetic is slower.
+    # Most indices are int64. Offsets below 2**31 need 32 bits, and 64-bit arithmetic is slower.
     if not body.is_wide:
         text = body.assign(f"{text}.to(tl.int32)", "picked")
     if wraps:

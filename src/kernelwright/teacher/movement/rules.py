@@ -159,6 +159,7 @@ def _constant(value: float, dtype: str) -> str:
 def _select_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     source, rest, number = body.operand(call, "src"), replaced(index, at), call.arg("index")
+    # A dimension of size 1 is overwritten as a whole.
     if not index[at]:
         return body.value(source, rest)
     place = str(number)

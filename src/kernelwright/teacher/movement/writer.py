@@ -131,7 +131,7 @@ class _MovedPart:
         cls, program: Program, sizes: ValueSizes, made: TensorType, names: Sequence[str]
     ) -> Self:
         """The part whose rows have as many dimensions as possible without a division a column."""
-        # Longer rows mean wider loads. A division for each column would cost more than this gains.
+        # Rows take in dimensions as long as no column needs a division: only row numbers do.
         rank = sum(size > 1 for size in made.shape)
         for columns in range(rank, 1, -1):
             part = cls(program, sizes.fork(), made, names, columns)

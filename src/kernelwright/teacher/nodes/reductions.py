@@ -105,6 +105,7 @@ def _arg(kind: str) -> Rule:
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
+        # The kernel would count positions in memory order, PyTorch counts them by dimensions.
         if call.arg("dim") is None and value.type.layout != "contiguous":
             raise NotWritable("a flat position in a channels-last tensor")
         _position(graph, call, kind, value, axes, dims)

@@ -32,6 +32,7 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
                 continue
             if alone is not None:
                 return f"{name}.shape[{alone}]"
+            # Dimensions that hold other axes too would make the product too large.
             along = [i for i, dim in enumerate(index) if _walks(dim, term.axis)]
             is_apart = all(t.axis == term.axis for i in along for t in index[i])
             if along and is_apart and term.is_whole:

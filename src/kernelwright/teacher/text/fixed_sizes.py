@@ -41,6 +41,7 @@ def with_fixed(schedules: Sequence[S], space: StageSpace) -> list[S]:
     Three with fixed sizes come first. The best without is fourth, so that it is measured as well.
     """
     num_elements = prod(axis.size for axis in space.axes)
+    # The outermost size is no stride: no position is multiplied with it.
     if not matters([axis.size for axis in space.axes[1:]], num_elements):
         return list(schedules)
     fixed = [

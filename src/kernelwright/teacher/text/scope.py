@@ -69,6 +69,8 @@ class IndexScope:
         return axis.count
 
     def _tile_count(self, group: IndexGroup) -> str:
+        # A size that only a grid uses is not recorded: a constant would help no load, and each of
+        # its values would be compiled anew.
         if prod(axis.size for axis in group.axes) % ALIGNED:
             self.unaligned.add(group.count)
         return self.count(group)

@@ -124,6 +124,7 @@ def ways(program: Program, precision: str) -> list[Way]:
         other = ()
     items = [*_items(_products(program), sure + other), *_copied(program, sure + other)]
     ranked = sorted(items, key=lambda item: _estimate_s(item) * _doubt(item, other))
+    # The first candidate is right whatever the reference rounds to; the others may be refused.
     first = next((item for item in ranked if item.schedule.precision in sure), None)
     if first is not None:
         ranked.remove(first)

@@ -97,6 +97,7 @@ class Slide:
         """The position as an axis; masked where the window may leave the input."""
         if self.adaptive:
             return AxisText(self.at, "", f"{self.at}_end")
+        # Without these two, the output size counts only windows that lie inside the input.
         can_leave = self.padding > 0 or self.ceil_mode
         return AxisText(self.at, "", self.symbol if can_leave else "", self.padding > 0)
 

@@ -70,6 +70,7 @@ class Walk:
         here = self._tile_axes(axes_of(product.image.index) | {product.pixels})
         starts = here | {s.at: AxisText(_start(s)) for s in product.sweeps}
         moves = over.image | {s.at: AxisText(s.move(over.taps[s.at])) for s in self.moving}
+        # One variable, `inside`, tests pixels and spatial axes together.
         guarded = here | {s.at: AxisText(s.at, "", conditions=("inside",)) for s in product.sweeps}
         guarded[product.pixels] = replace(self.tile[product.pixels], conditions=("inside",))
         return self._load(product.image, guarded | over.image, (starts, moves), "image")
@@ -135,6 +136,7 @@ class Walk:
 
     def place(self) -> list[str]:
         """Lines in the loop that compute for which pixels the tap lies inside the image."""
+        # Sliding pointers need no position; tests of edges and pulled values do.
         moved = [
             f"{s.at} = {_moved(_start(s), s.move(self.over.taps[s.at]))}"
             for s in self.moving
