@@ -23,6 +23,7 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
         NotWritable: neither factor is a vector.
     """
     vectors = [axis for axis in ("n", "m") if product.lengths.get(axis, 1) == 1]
+    # Rows of the tile walk the matrix's own axis, so every element of the matrix is read once.
     axis = "n" if vectors[:1] == ["m"] else "m"
     if not vectors or axis not in product.lengths:
         raise NotWritable("no factor is a vector")

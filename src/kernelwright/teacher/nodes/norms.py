@@ -32,6 +32,7 @@ def _aligned(graph: NodeGraph, call: Call, value: NodeValue, dims: Sequence[int]
         node = _given(graph, call, parameter) if parameter in names else None
         if node:
             nodes[parameter] = node.node
+            # Shared axes give the parameter its place in every tile of the value.
             for mine, theirs in zip(node.dims, dims, strict=True):
                 graph.axes.unite(mine, value.dims[theirs])
     return nodes

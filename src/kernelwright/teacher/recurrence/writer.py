@@ -91,6 +91,7 @@ def _wrapper(
         memory: lines that allocate the walk's memory, before all layers.
         before: lines before each walk.
     """
+    # Layers and directions are a loop in the wrapper: all of them launch the same two kernels.
     x, first_state = layers.args["input"].name, layers.states[0]
     size = 4 if layers.has_biases else 2
     names = "w_ih, w_hh, b_ih, b_hh" if size == 4 else "w_ih, w_hh"

@@ -216,7 +216,7 @@ def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
         size: length of the inner term in the program at hand.
         text: text of that size. If the term's size has no such factor, the number is used.
     """
-    # A text that is a factor of the size holds at other sizes too; a number holds only here.
+    # A text that is a factor of the size follows the inputs at other sizes; a number stays fixed.
     rest = Counter(_factors(term.size)) - Counter(_factors(text))
     if not text.isdigit() and same(times(text, *rest.elements()), term.size):
         left = times("1", *rest.elements())

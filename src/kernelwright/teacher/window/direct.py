@@ -35,6 +35,7 @@ class Direct(Convolution):
             taken = (Term("c", "C", counts.taken),)
         group: Dim = ()
         channels_made: Dim = (Term(channels, symbol, counts.made),)
+        # An axis of all output channels holds both: channel = group * O + number in the group.
         if counts.groups > 1 and counts.made > 1:
             sizes |= {"G": counts.groups_text, "O": counts.made_text}
             group = (Term(channels, "G", counts.groups, "O"),)

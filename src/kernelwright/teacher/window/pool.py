@@ -217,6 +217,7 @@ class _Loop:
         self.leaves = any(slide.axis.bound for slide in pool.window)
         """Windows may hang over an edge: every step has a mask of its own."""
         self.neutral = 'float("-inf")' if pool.kind == "max" else "0.0"
+        # Positions along the window are axes of the loop, so their masks come with the loads.
         view = {**view, **{slide.at: slide.axis for slide in pool.window}}
         self.inside = mask(list(view), view)
         axes = "".join(slide.at for slide in pool.window)
