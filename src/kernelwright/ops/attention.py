@@ -5,7 +5,14 @@ from kernelwright.ops.rules import attribute, broadcast, common, is_float, requi
 
 
 def _types(b: Bound) -> tuple[TensorType, ...]:
-    """(.., heads, L, E), (.., heads, S, E), (.., heads, S, V) -> (.., heads, L, V)."""
+    """The result's type.
+
+    Shapes: query (*batch, heads, L, E), key (*batch, heads, S, E), value (*batch, heads, S, V),
+    result (*batch, heads, L, V).
+
+    Raises:
+        ValueError: shapes or dtypes do not fit, or the call drops values out.
+    """
     query, key, value, mask = b["query"], b["key"], b["value"], b["attn_mask"]
     dtype = common(query, key, value)
     require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
@@ -26,7 +33,7 @@ def _types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _shared(b: Bound) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Batch sizes of key and value, their heads repeated where groups of queries share them."""
+    """Batch sizes of key and value; with `enable_gqa` the heads are those of the query."""
     query, key, value = b["query"], b["key"], b["value"]
     if not b["enable_gqa"]:
         return key.shape[:-2], value.shape[:-2]
@@ -39,8 +46,7 @@ def _shared(b: Bound) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
-    """The FLOPs of both products; a causal mask saves none of them, as torch.utils.flop_counter has
-    it."""
+    """The FLOPs of both products. As in torch.utils.flop_counter, a causal mask saves none."""
     out, query, key = outputs[0], b["query"], b["key"]
     scores: int = out.numel // out.shape[-1] * key.shape[-2]
     return 2 * scores * int(query.shape[-1] + out.shape[-1])

@@ -28,7 +28,16 @@ def _sizes(name: str, spatial: int, default: int, *domain: int) -> Param:
 
 
 def _check(b: Bound, in_channels: int, weight_in: int, out_channels: int) -> None:
-    """The checks that both directions share; channels as the weight and the groups give them."""
+    """The checks that convolutions and transposed convolutions share.
+
+    Args:
+        in_channels: channels of the input.
+        weight_in: channels of the input by the weight and the groups.
+        out_channels: channels of the result, which the bias must have.
+
+    Raises:
+        ValueError: channels, groups, dtypes or the bias do not fit.
+    """
     x, weight, bias, groups = b["input"], b["weight"], b["bias"], b["groups"]
     dtype = common(x, weight) if bias is None else common(x, weight, bias)
     require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
@@ -43,7 +52,7 @@ def _check(b: Bound, in_channels: int, weight_in: int, out_channels: int) -> Non
 
 
 def _input(b: Bound, spatial: int) -> tuple[tuple[int, ...], int, Sizes, Sizes]:
-    """(batch or nothing, channels, spatial sizes, kernel sizes)."""
+    """(batch size as a tuple of one or none, channels, spatial sizes, kernel sizes)."""
     x, weight = b["input"], b["weight"]
     sizes = spatial_sizes(x, spatial)
     require(weight.rank == spatial + 2, f"weight of rank {weight.rank}, not {spatial + 2}")
@@ -52,7 +61,8 @@ def _input(b: Bound, spatial: int) -> tuple[tuple[int, ...], int, Sizes, Sizes]:
 
 
 def _padding(b: Bound, spatial: int, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Sizes:
-    """Padding on both sides together, in numbers where the call says "same" or "valid"."""
+    """The padding of both sides together, as numbers also for "same" and "valid"."""
+    # The total is what matters: "same" may pad the two sides by different numbers.
     value = b["padding"]
     if not isinstance(value, str):
         return tuple(2 * p for p in full("padding", value, spatial, 0))
@@ -101,7 +111,10 @@ def _conv(spatial: int) -> Operator:
 
 
 def _spelled(spatial: int) -> Canonical:
-    """Full tuples; "valid" is no padding. "same" stays: it may pad the two sides differently."""
+    """The canonical spelling of a convolution: full tuples, and 0 for the padding "valid".
+
+    The padding "same" stays, as it may pad the two sides differently.
+    """
     spread_sizes = spread_all(spatial, "stride", "padding", "dilation")
 
     def canonical(overload: str, values: Mapping[str, Any]) -> dict[str, Any]:

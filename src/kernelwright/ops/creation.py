@@ -35,7 +35,7 @@ def _arange_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _arange_values(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """`arange(16)` names the end alone; PyTorch takes no step without a start."""
+    """The canonical spelling with a start: `arange(16)` names the end alone."""
     if "start" in values and "end" not in values:
         return {**values, "start": 0, "end": values["start"]}
     return {"start": 0, **values}
@@ -47,7 +47,7 @@ def _full_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _full_values(overload: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """`zeros`, `ones` and their like as `full`."""
+    """The canonical spelling of zeros, ones and the like: `full` with the number."""
     name = overload.split(".")[1] if overload else ""
     if name in _NUMBER_OF:
         return {**values, "fill_value": _NUMBER_OF[name]}

@@ -33,7 +33,7 @@ def _require_index(index: TensorType, *dtypes: str) -> None:
 
 
 def _size(b: Bound) -> int:
-    """The size of the indexed dimension; a scalar has one element."""
+    """The size of the indexed dimension; a scalar counts as one element."""
     x: TensorType = b["input"]
     return x.shape[dim_index(b["dim"], x.rank)] if x.rank else 1
 
@@ -52,6 +52,7 @@ def _gather_types(b: Bound) -> tuple[TensorType, ...]:
     x, index = b["input"], b["index"]
     _require_index(index, "int64")
     at = dim_index(b["dim"], x.rank)
+    # PyTorch takes a scalar for a vector of one element here.
     require(max(x.rank, 1) == max(index.rank, 1), f"ranks {x.rank} and {index.rank} differ")
     fits = all(
         i == at or n <= m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=False))
@@ -84,10 +85,11 @@ def _take_along_dim_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def index_types(b: Bound) -> tuple[TensorType, ...]:
-    """The type of the elements of `input` that `indices` pick.
+    """The type of the elements of `input` that `indices` pick: x[i, :, j].
 
     Raises:
-        ValueError: there is none, or one is no tensor of integers.
+        ValueError: no index is a tensor, an index does not hold integers, or there are more
+            indices than dimensions.
     """
     x, places = b["input"], _places(b)
     require(bool(places), "no index is a tensor")
@@ -101,22 +103,24 @@ def index_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def index_place(dims: tuple[int, ...]) -> int:
-    """The first dimension of a result of `index` that the indices make.
+    """The position in a result of `index` where the dimensions of the indices stand.
+
+    This is NumPy's rule: in the place of the indexed dimensions if these are neighbours, else
+    before all others.
 
     Args:
-        dims: dimensions of the input that have an index, ascending. The indices' dimensions stand
-            in the place of neighbours, and before all others where there is a gap between.
+        dims: dimensions of the input that have an index, ascending.
     """
     return dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
 
 
 def _places(b: Bound) -> dict[int, TensorType]:
-    """Dimensions that have an index, with their indices."""
+    """Dimension of the input -> its index, for the dimensions that have one."""
     return {dim: index for dim, index in enumerate(b["indices"]) if index is not None}
 
 
 def least_size(b: Bound) -> int:
-    """The smallest dimension that has an index: values below are valid in all of them."""
+    """The size of the smallest indexed dimension: smaller values are valid in all of these."""
     x: TensorType = b["input"]
     return min(x.shape[dim] for dim in _places(b))
 
@@ -141,7 +145,13 @@ def _indexing(
     aten: Mapping[str, str] = SELF,
     overloads: tuple[str, ...] = (),
 ) -> Operator:
-    """`index` names the parameter that holds indices, `bound` their exclusive upper bound."""
+    """A record of an operator that picks by index.
+
+    Args:
+        index: the parameter that holds indices.
+        bound: call -> exclusive upper bound of the indices.
+        overloads: ATen overloads, if not the default one.
+    """
     return Operator(
         name=name,
         family="indexing",

@@ -46,7 +46,11 @@ _PAIR = (tensor("x1"), tensor("x2"))
 
 
 def _promoted(b: Bound, *names: str) -> TensorType:
-    """Arguments that broadcast and promote."""
+    """The type to which these arguments, as far as given, broadcast and promote.
+
+    Raises:
+        ValueError: shapes do not broadcast, or the dtype is no floating-point dtype.
+    """
     operands = [b[name] for name in names if b[name] is not None]
     shape, dtype = broadcast(*(t.shape for t in operands)), promote(*operands)
     require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
@@ -71,6 +75,7 @@ def _cross_entropy(b: Bound) -> TensorType:
     smoothing = b["label_smoothing"]
     require(0 <= smoothing <= 1, f"label_smoothing {smoothing} is outside [0, 1]")
     x, target = b["input"], b["target"]
+    # PyTorch tells probabilities from classes by the shape, which is that of the scores.
     if target.shape != x.shape or not is_float(target.dtype):
         return _picked(b)
     float_dtype(b)
@@ -82,7 +87,7 @@ def _cross_entropy(b: Bound) -> TensorType:
 
 
 def _picked(b: Bound) -> TensorType:
-    """Negative log-likelihood of the target's classes: (N, C, *rest) and (N, *rest)."""
+    """The type of the loss of each sample: scores (N, C, *rest), classes (N, *rest) in int64."""
     x, target = b["input"], b["target"]
     float_dtype(b)
     classes = _class_dim(x)
@@ -160,6 +165,7 @@ def _cosine_similarity(b: Bound) -> TensorType:
 
 
 def _named_reduction(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The canonical spelling: the name of the reduction for ATen's code."""
     code = values.get("reduction")
     if isinstance(code, int):
         return {**values, "reduction": _CODES[code]}
@@ -192,7 +198,12 @@ def _loss(
     aten: Aten | None = None,
     domains: Mapping[str, Domain] | None = None,
 ) -> Operator:
-    """`per_element` counts the loss's own operations an element of the widest argument."""
+    """A record of a loss.
+
+    Args:
+        unreduced: the type of the loss before its reduction.
+        per_element: FLOPs for each element of the largest argument.
+    """
     is_indexed = (domains or {}).get("target") is Domain.INDEX
     names = {"self": "input"} if params[0] is INPUT else {}
     return Operator(

@@ -23,7 +23,13 @@ Shape = tuple[int, ...]
 
 
 def matmul_shape(a: Shape, b: Shape) -> Shape:
-    """(.., m, k) @ (.., k, n) -> (.., m, n); a vector's own dimension is gone from the result."""
+    """The shape of a matrix product: (*batch, m, k) @ (*batch, k, n) -> (*batch, m, n).
+
+    Batches broadcast. A vector has the dimension k alone, and no dimension in the result.
+
+    Raises:
+        ValueError: a factor is a scalar, or the sizes of k differ.
+    """
     require(len(a) > 0 and len(b) > 0, "a matrix product needs at least one dimension")
     k = b[-2] if len(b) > 1 else b[-1]
     require(a[-1] == k, f"{a} @ {b}: {a[-1]} columns meet {k} rows")
@@ -38,7 +44,7 @@ def _product_dtype(*tensors: TensorType) -> str:
 
 
 def _product(ranks: tuple[int, int] | None) -> Callable[[TensorType, TensorType], TensorType]:
-    """A product of tensors of exactly these ranks; None is matmul, which takes any."""
+    """The rule of a product of tensors of exactly these ranks, or of any ranks (None: matmul)."""
 
     def made(a: TensorType, b: TensorType) -> TensorType:
         given_ranks = (a.rank, b.rank)
@@ -67,7 +73,12 @@ def _triangle_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _added(b: Bound, product: TensorType) -> tuple[TensorType, ...]:
-    """beta * input + alpha * product: `input` broadcasts to the product."""
+    """The type of beta * input + alpha * product, where `input` broadcasts to the product.
+
+    Raises:
+        ValueError: `input` does not broadcast, dtypes differ, or a scale is no whole number for
+            integers.
+    """
     bias: TensorType = b["input"]
     require(
         broadcast(bias.shape, product.shape) == product.shape,
@@ -88,7 +99,7 @@ def _contraction(
     left: str,
     types: Callable[[Bound], tuple[TensorType, ...]],
 ) -> Operator:
-    """`left` names the parameter whose last dimension is summed over."""
+    """A record of a product; `left` names the parameter whose last dimension is summed over."""
 
     def flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
         return 2 * int(b[left].shape[-1]) * outputs[0].numel

@@ -31,7 +31,7 @@ _MEAN_FLOPS, _VARIANCE_FLOPS, _SCALE_FLOPS = 1, 3, 1
 
 
 def _affine(b: Bound, shape: tuple[int, ...]) -> None:
-    """Weight and bias, where given, have this shape and the input's dtype."""
+    """Raise ValueError unless weight and bias, as far as given, have this shape and x's dtype."""
     for name in ("weight", "bias"):
         weights = b.get(name)
         if weights is not None:
@@ -80,7 +80,7 @@ def _rms_norm_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _group_norm_types(b: Bound) -> tuple[TensorType, ...]:
-    """Contiguous, as CUDA has it; on CPU, PyTorch keeps channels-last."""
+    """Types of group_norm. Results are contiguous, as on CUDA; on a CPU channels-last stays."""
     x, groups = b["input"], b["num_groups"]
     float_dtype(b)
     channels = _channels(x, 2)
@@ -137,7 +137,7 @@ def _batch_norm_train_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _flops(per_element: int) -> Callable[[Bound, tuple[TensorType, ...]], int]:
-    """One more an element for a weight, and for a bias."""
+    """The rule of FLOPs: `per_element` for each element, and one more for weight and bias each."""
 
     def flops(b: Bound, _: tuple[TensorType, ...]) -> int:
         affine = sum(b.get(name) is not None for name in ("weight", "bias"))
@@ -157,12 +157,12 @@ def _shape_spelled(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _no_momentum(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Momentum matters only where running statistics change."""
+    """The spelling without momentum, which matters only where running statistics change."""
     return {k: v for k, v in values.items() if k != "momentum"}
 
 
 def _batch_norm_spelled(overload: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """F.batch_norm takes its statistics by position, also where there are none."""
+    """The spelling with both statistics, as F.batch_norm takes them by position."""
     return {"running_mean": None, "running_var": None} | _no_momentum(overload, values)
 
 

@@ -45,14 +45,17 @@ class TensorType:
 
     @property
     def rank(self) -> int:
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
     def numel(self) -> int:
+        """Number of elements; 1 for rank 0."""
         return prod(self.shape)
 
     @property
     def num_bytes(self) -> int:
+        """Bytes of the dense tensor."""
         return self.numel * ALL_DTYPE_BYTES[self.dtype]
 
 
@@ -72,7 +75,7 @@ class ParameterKind(StrEnum):
 
     @property
     def is_sequence(self) -> bool:
-        """The parameter holds a tuple of tensors."""
+        """Whether the parameter holds a tuple of tensors."""
         return self in (ParameterKind.TENSORS, ParameterKind.OPTIONAL_TENSORS)
 
 
@@ -82,6 +85,8 @@ REQUIRED: Any = object()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Param:
+    """One parameter of an operator."""
+
     name: str
     """The keyword of the PyTorch callable."""
     kind: ParameterKind
@@ -130,6 +135,8 @@ Bound = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operator:
+    """The record of one operator: how it is called, what it returns, and facts about its calls."""
+
     name: str
     """Unique; the key in records, plans and reports: "softmax"."""
     family: str
@@ -171,11 +178,16 @@ class Operator:
     tuples for sizes, explicit pool strides, names for ATen's reduction codes. Idempotent."""
 
     def having(self, *traits: Trait, **facts: Any) -> "Operator":
-        """The same operator with these traits, and with values for these fields."""
+        """A copy of the record with these traits added, and with these fields replaced."""
         return replace(self, traits=self.traits | frozenset(traits), **facts)
 
     def bytes_moved(self, bound: Bound, outputs: tuple[TensorType, ...]) -> int:
-        """Bytes if every input is read once and every output written once."""
+        """Bytes that a call moves if it reads every input once and writes every output once.
+
+        Args:
+            bound: the call's parameters, types in place of tensors.
+            outputs: types of the results.
+        """
         total = sum(t.num_bytes for t in outputs)
         for value in bound.values():
             tensors = value if isinstance(value, tuple) else (value,)
@@ -183,7 +195,7 @@ class Operator:
         return total
 
     def domain(self, name: str, bound: Bound) -> Domain:
-        """The domain that a call's tensor, or each of its tensors, must be drawn from."""
+        """The domain of values for the tensor, or the tensors, of a call's parameter `name`."""
         if self.domains_apply is not None and not self.domains_apply(bound):
             return Domain.ANY
         domain, value = self.domains.get(name, Domain.ANY), bound[name]
@@ -192,8 +204,13 @@ class Operator:
 
     @property
     def reads_tensors(self) -> bool:
-        """Some parameter takes a tensor; otherwise nothing says on which device results are."""
+        """Whether some parameter takes a tensor. If none does, a call names no device."""
         return any(param.kind is not ParameterKind.ATTRIBUTE for param in self.params)
 
     def param(self, name: str) -> Param:
+        """The parameter of this name.
+
+        Raises:
+            StopIteration: the operator has no such parameter.
+        """
         return next(p for p in self.params if p.name == name)

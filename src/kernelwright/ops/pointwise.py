@@ -56,12 +56,12 @@ def _keeps(b: Bound) -> str:
 
 
 def _floats(b: Bound) -> str:
-    """Integers become float32."""
+    """The input's dtype; integers and bool become float32."""
     return floating(b["input"].dtype)
 
 
 def _fraction(b: Bound) -> str:
-    """The ratio of a value and its absolute value."""
+    """The dtype of softsign: a ratio, which is a float, of values that are not bool."""
     return floating(_keeps(b))
 
 
@@ -200,7 +200,7 @@ def _binary(
     commutes: bool = False,
     jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
-    """`numbers` names the operands a number may stand in for: "", "right" or "both"."""
+    """A record of two operands; `numbers`: which of them may be a number, "", "right" or "both"."""
     either = ParameterKind.TENSOR_OR_SCALAR
     left = either if numbers == "both" else ParameterKind.TENSOR
     right = either if numbers else ParameterKind.TENSOR
@@ -219,7 +219,7 @@ def _binary(
 
 
 def _overloads(*names: str, renames: Mapping[str, str] = SELF) -> Aten:
-    """("sub", "subtract") -> their .Tensor and .Scalar overloads."""
+    """The .Tensor and .Scalar overloads of ATen operators, for `Operator.aten`."""
     return {f"aten.{name}.{kind}": renames for name in names for kind in ("Tensor", "Scalar")}
 
 
@@ -331,7 +331,7 @@ _ANY_OPERANDS = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
 
 
 def _needs_positive_base(b: Bound) -> bool:
-    """A whole exponent takes any base; fractional, negative and unknown ones do not."""
+    """Whether the base must be positive: the exponent is fractional, negative or a tensor."""
     exponent = b["exponent"]
     return isinstance(exponent, TensorType) or exponent < 0 or not float(exponent).is_integer()
 

@@ -27,6 +27,7 @@ def _pool_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorType,
     stride = full("stride", b["stride"], spatial, 1)
     padding = full("padding", b["padding"], spatial, 0)
     dilation = full("dilation", b.get("dilation", 1), spatial, 1)
+    # avg_pool3d alone compares the kernel with the input as it is, without the padding.
     if spatial == 3 and "dilation" not in b:
         for n, k in zip(sizes, kernel, strict=True):
             require(n >= k, f"size {n} is below kernel size {k}, padding not counted")
@@ -41,7 +42,7 @@ def _pool_flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
 
 
 def _spelled(spatial: int) -> Canonical:
-    """Full tuples, and the stride that an absent one stands for: the kernel size."""
+    """The canonical spelling of a pool: full tuples, and the kernel size for an absent stride."""
     spread_sizes = spread_all(spatial, "kernel_size", "stride", "padding", "dilation")
 
     def canonical(overload: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,6 +71,7 @@ def _windowed(kind: str, spatial: int) -> Operator:
         params.append(attribute("count_include_pad", True, True, False))
     if kind == "avg" and spatial > 1:
         params.append(attribute("divisor_override", None))
+    # Eager PyTorch makes contiguous results of avg_pool3d; 1D images have no other layout.
     keeps_layout = kind == "max" or spatial == 2
     overloads = [f"aten.{name}.default"]
     if kind == "max":
@@ -103,7 +105,7 @@ def _adaptive_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorT
 
 
 def _adaptive_flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
-    """Every input is read once, more where windows overlap."""
+    """One FLOP for each input, or for each output if there are more of these."""
     return max(int(b["input"].numel), outputs[0].numel)
 
 
@@ -176,6 +178,7 @@ def _interpolate_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _scaled(size: int, factor: float) -> int:
+    # Shape rules also run on symbolic sizes, which take whole factors but no `floor`.
     return size * int(factor) if float(factor).is_integer() else floor(size * factor)
 
 

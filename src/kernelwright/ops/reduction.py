@@ -70,7 +70,7 @@ def _floats(b: Bound) -> str:
 
 
 def _truth(b: Bound) -> str:
-    """uint8 stays uint8, a relic of tensors before bool."""
+    """The dtype of any and all: bool, but uint8 for uint8, as in PyTorch before it had bool."""
     require(b["dim"] != (), "no dimension to reduce")
     return "uint8" if b["input"].dtype == "uint8" else "bool"
 
@@ -94,8 +94,14 @@ def _reduction(
     passes: int = 1,
     indices: bool = False,
 ) -> Operator:
-    """`exact` ones select a value, so they need one; `passes` counts FLOPs an element; with
-    `indices` the positions of the values are a second output."""
+    """A record of a reduction.
+
+    Args:
+        dtype: dtype rule of the result.
+        exact: whether the operator selects a value. Then the input may not be empty.
+        passes: FLOPs for each element of the input.
+        indices: whether a second result holds the positions of the values, as int64.
+    """
 
     def types(b: Bound) -> tuple[TensorType, ...]:
         x: TensorType = b["input"]
@@ -140,7 +146,8 @@ def _softmax_like(name: str) -> Operator:
 
 
 def _moment(name: str) -> Operator:
-    """std, var: mean, subtract, square and sum."""
+    """A record of std or var: four FLOPs an element (mean, subtract, square, sum)."""
+    # Older overloads have a bool, `unbiased`; as a number it is the correction: 1 or 0.
     aten = {
         f"aten.{name}.correction": SELF,
         f"aten.{name}.dim": {**SELF, "unbiased": "correction"},

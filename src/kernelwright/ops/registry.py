@@ -16,7 +16,11 @@ FAMILIES = (
 
 @cache
 def operators() -> dict[str, Operator]:
-    """Every operator by name, families in order."""
+    """Every operator by name, in the order of FAMILIES.
+
+    Raises:
+        ValueError: two records have one name, or a record names another family than its module.
+    """
     table: dict[str, Operator] = {}
     for family in FAMILIES:
         for operator in import_module(f"kernelwright.ops.{family}").OPERATORS:
@@ -36,7 +40,11 @@ def names_with(*traits: Trait) -> frozenset[str]:
 
 @cache
 def by_aten() -> dict[str, Operator]:
-    """ATen overload name ("aten.relu.default") -> operator."""
+    """ATen overload name ("aten.relu.default") -> operator.
+
+    Raises:
+        ValueError: an overload belongs to two operators.
+    """
     table: dict[str, Operator] = {}
     for operator in operators().values():
         for overload in operator.aten:
@@ -50,7 +58,7 @@ def by_aten() -> dict[str, Operator]:
 
 @cache
 def by_call() -> dict[str, tuple[Operator, ...]]:
-    """PyTorch callable ("torch.max") -> operators that print as it."""
+    """PyTorch callable ("torch.max") -> operators that canonical text prints as this call."""
     table: dict[str, tuple[Operator, ...]] = {}
     for operator in operators().values():
         table[operator.call] = (*table.get(operator.call, ()), operator)

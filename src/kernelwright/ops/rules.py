@@ -18,7 +18,7 @@ _INTS = ("uint8", "int8", "int16", "int32", "int64")
 
 
 def tensor(name: str, kind: ParameterKind = ParameterKind.TENSOR) -> Param:
-    """A tensor parameter; one of Kind.OPTIONAL_TENSOR is None where it is not given."""
+    """A tensor parameter; the default of an OPTIONAL_TENSOR is None."""
     if kind is ParameterKind.OPTIONAL_TENSOR:
         return Param(name=name, kind=kind, default=None)
     return Param(name=name, kind=kind)
@@ -47,14 +47,26 @@ def require(holds: bool, message: str) -> None:
 
 
 def dim_index(dim: int, rank: int) -> int:
-    """`dim` counted from the front. A tensor of rank 0 has one dimension, 0 or -1."""
+    """`dim` counted from the front.
+
+    As in PyTorch, a tensor of rank 0 takes the dimensions 0 and -1.
+
+    Raises:
+        ValueError: the dimension is out of range.
+    """
     bound = max(rank, 1)
     require(-bound <= dim < bound, f"dimension {dim} is out of range for rank {rank}")
     return dim % bound
 
 
 def dim_indices(dim: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """The dimensions `dim` means, ascending; None and () mean all of them. Rank 0 has none."""
+    """The dimensions that `dim` names, ascending and counted from the front.
+
+    None and () name all dimensions. The result for rank 0 is empty.
+
+    Raises:
+        ValueError: a dimension is out of range, or is named twice.
+    """
     if dim is None or dim == ():
         return tuple(range(rank))
     wanted = [dim_index(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
@@ -63,7 +75,7 @@ def dim_indices(dim: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def replaced_size(shape: tuple[int, ...], at: int, *sizes: int) -> tuple[int, ...]:
-    """`shape` with other sizes, or none, in the place of one."""
+    """`shape` with `sizes`, possibly none, in place of the size at position `at`."""
     return (*shape[:at], *sizes, *shape[at + 1 :])
 
 
@@ -86,7 +98,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def reduced(
     shape: tuple[int, ...], dim: int | Sequence[int] | None, keepdim: bool
 ) -> tuple[int, ...]:
-    """`shape` with the dimensions `dim` reduced to 1, or removed."""
+    """`shape` with the dimensions `dim` reduced to 1 if `keepdim`, else removed."""
     gone = dim_indices(dim, len(shape))
     if keepdim:
         return tuple(1 if i in gone else size for i, size in enumerate(shape))
@@ -97,17 +109,25 @@ def reduced(
 
 
 def is_float(dtype: str) -> bool:
+    """Whether a dtype is a floating-point dtype that operators compute with."""
     return dtype in _FLOATS
 
 
 def is_int(dtype: str) -> bool:
-    """An integer dtype; bool is none."""
+    """Whether a dtype is an integer dtype; bool is not."""
     return dtype in _INTS
 
 
 def promote(*values: TensorType | float | None) -> str:
-    """Dtype PyTorch computes in when `values` meet: a higher category (bool < int < float) wins;
-    within one, tensors with dimensions decide over those without, and those over numbers."""
+    """The dtype in which PyTorch computes when `values` meet in an operator.
+
+    A higher category (bool < int < float) wins. Within a category, tensors with dimensions decide
+    over tensors without, and these over numbers.
+
+    Raises:
+        ValueError: every value is None.
+    """
+    # In order of priority: tensors with dimensions, tensors without, numbers.
     groups: tuple[list[str], list[str], list[str]] = ([], [], [])
     for value in values:
         if isinstance(value, TensorType):
@@ -137,7 +157,7 @@ def common(*tensors: TensorType) -> str:
 
 
 def same_dtype(b: Bound) -> str:
-    """Dtype rule: the result has the input's."""
+    """Dtype rule of results that have the input's dtype."""
     return str(b["input"].dtype)
 
 
@@ -149,7 +169,7 @@ def float_dtype(b: Bound) -> str:
 
 
 def floating(dtype: str) -> str:
-    """Result of a function that is not defined in the integers: they become float32."""
+    """The dtype of a function that computes in floats: integers and bool become float32."""
     return dtype if is_float(dtype) else "float32"
 
 
@@ -169,8 +189,10 @@ def _category(dtype: str) -> int:
 
 
 def _join(a: str, b: str) -> str:
+    """The dtype to which two dtypes promote."""
     if _category(a) != _category(b):
         return max(a, b, key=_category)
+    # Of these two pairs, neither dtype holds all values of the other.
     if {a, b} == {"float16", "bfloat16"}:
         return "float32"
     if {a, b} == {"uint8", "int8"}:
@@ -183,10 +205,14 @@ def _join(a: str, b: str) -> str:
 
 
 def pointwise_layout(shape: tuple[int, ...], tensors: Sequence[TensorType]) -> Layout:
-    """The layout that eager PyTorch gives a pointwise result of `shape`; contiguous unless the rank
-    is 4 or 5. The first operand with more than one channel and more than one pixel decides. A
-    channels-last operand of the whole shape decides too; operands of lower rank count as
-    contiguous."""
+    """The layout that eager PyTorch gives a pointwise result of `shape`.
+
+    Results are contiguous unless the rank is 4 or 5. The first operand with more than one channel
+    and more than one pixel decides; a channels-last operand of the whole shape decides too.
+    Operands of lower rank count as contiguous.
+    """
+    # With one channel or one pixel both layouts have the same order in memory, so such an operand
+    # does not tell its layout.
     if len(shape) not in (4, 5) or all(t.layout is Layout.CONTIGUOUS for t in tensors):
         return Layout.CONTIGUOUS
     for operand in tensors:
@@ -201,14 +227,16 @@ def pointwise_layout(shape: tuple[int, ...], tensors: Sequence[TensorType]) -> L
 
 
 def flops_per_output(_: Bound, outputs: tuple[TensorType, ...]) -> int:
+    """One FLOP for each element of the first result."""
     return outputs[0].numel
 
 
 def flops_per_input(bound: Bound, _: tuple[TensorType, ...]) -> int:
+    """One FLOP for each element of the parameter `input`."""
     read: TensorType = bound["input"]
     return read.numel
 
 
 def flops_none(_: Bound, __: tuple[TensorType, ...]) -> int:
-    """Nothing is computed, only moved."""
+    """No FLOPs, because values are only moved."""
     return 0

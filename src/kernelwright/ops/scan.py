@@ -25,7 +25,13 @@ def _accumulated(b: Bound) -> str:
 def _scan(
     name: str, dtype: DtypeRule, *, has_dtype: bool = False, indices: bool = False
 ) -> Operator:
-    """With `indices` the positions of the values are a second output."""
+    """A record of a scan.
+
+    Args:
+        dtype: dtype rule of the result.
+        has_dtype: whether the call has a parameter `dtype`.
+        indices: whether a second result holds the positions of the values, as int64.
+    """
 
     def types(b: Bound) -> tuple[TensorType, ...]:
         x: TensorType = b["input"]

@@ -32,7 +32,7 @@ _INDEX, _SRC = tensor("index"), tensor("src")
 
 
 def _indexed_size(b: Bound) -> int:
-    """Size of the dimension that indices point into; a scalar has one element."""
+    """The size of the dimension that indices point into; a scalar counts as one element."""
     x: TensorType = b["input"]
     return x.shape[dim_index(b["dim"], x.rank)] if x.rank else 1
 
@@ -88,6 +88,11 @@ def _slice_scatter_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _with_part(x: TensorType, src: TensorType, part: tuple[int, ...]) -> tuple[TensorType, ...]:
+    """The type of `x` after `src` is written to a part of this shape.
+
+    Raises:
+        ValueError: `src` has another shape or dtype.
+    """
     require(src.shape == part, f"src {src.shape} where the part is {part}")
     common(x, src)
     return (TensorType(x.shape, x.dtype),)

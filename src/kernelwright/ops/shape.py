@@ -105,7 +105,11 @@ def _slice(x: Shape, b: Bound) -> Shape:
 
 
 def _position(index: int | None, size: int, absent: int) -> int:
-    """Where a slice starts or ends, from the front and within the size."""
+    """The position where a slice starts or ends, counted from the front and clipped to the size.
+
+    Args:
+        absent: position that None stands for.
+    """
     if index is None:
         return absent
     return min(max(index + size if index < 0 else index, 0), size)
@@ -163,6 +167,7 @@ def _repeat(x: Shape, b: Bound) -> Shape:
 
 
 def _pieces(x: TensorType, dim: int, sizes: list[int]) -> tuple[TensorType, ...]:
+    """The types of the pieces of `x` that have these sizes along `dim`."""
     at = dim_index(dim, x.rank)
     return tuple(TensorType((*x.shape[:at], s, *x.shape[at + 1 :]), x.dtype) for s in sizes)
 
@@ -173,7 +178,10 @@ def _size(x: TensorType, dim: int) -> int:
 
 
 def _even(whole: int, part: int) -> list[int]:
-    """`whole` in parts of `part`, the last one smaller; no part of nothing is one empty part."""
+    """The sizes of `whole` cut into parts of `part`; the last part may be smaller.
+
+    As in PyTorch, a size of 0 has one empty part.
+    """
     require(part > 0, f"parts of size {part}")
     full, rest = whole // part, whole % part
     return [part] * full + [rest] * (rest > 0 or full == 0)
@@ -266,7 +274,11 @@ def _reshaping(
     aten: Aten | None = None,
     call: str = "",
 ) -> Operator:
-    """One tensor in, one of the same dtype out."""
+    """An operator with one tensor in and one tensor of the same dtype out.
+
+    Args:
+        shape: (shape of the input, call) -> shape of the result.
+    """
 
     def types(b: Bound) -> tuple[TensorType, ...]:
         x: TensorType = b["input"]
@@ -276,7 +288,7 @@ def _reshaping(
 
 
 def _like(name: str, *attributes: Param) -> Operator:
-    """`name`_like: a constant in the shape of the input."""
+    """An operator that makes a constant tensor in the shape of its input, such as zeros_like."""
     unused = {"layout": "", "device": "", "pin_memory": "", "memory_format": ""}
     aten = {f"aten.{name}.default": {**SELF, **unused}}
     return _moving(name, _like_types, INPUT, *attributes, attribute("dtype", None), aten=aten)

@@ -4,9 +4,9 @@ A `Size` is an int or an `Expr`. Expressions are built with Python's operators a
 equal sums and multiples of the same terms are equal objects, and what is constant is an int. The
 forms of operators (`ops.forms`) are written in them; `synth` solves equations between them.
 
-A shape rule runs on such sizes as it runs on ints, so that results are never said twice. What it
-asks is answered in general: two expressions are equal if their normal forms are, one is larger if
-it is where all variables are large, and ValueError says that values decide.
+A shape rule runs on such sizes as on ints, so no rule is written twice. Its questions are answered
+for all values: two expressions are equal if their normal forms are. An expression is larger if it
+is larger for all large variables. If the answer depends on the values, ValueError is raised.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,10 @@ Size: TypeAlias = "int | Expr"
 
 
 class Expr:
-    """An integer that depends on variables. Subclasses are immutable and hashable."""
+    """An integer that depends on variables. Subclasses are immutable and hashable.
+
+    Comparisons hold for large values of the variables, and raise ValueError if values decide.
+    """
 
     __slots__ = ()
 
@@ -52,7 +55,7 @@ class Expr:
     __rmul__ = __mul__
 
     def __floordiv__(self, divisor: Size) -> Size:
-        """Rounded down; exact where every factor is a multiple of the divisor.
+        """The quotient, rounded down; terms whose factor is a multiple of the divisor are exact.
 
         Raises:
             ValueError: the divisor is an expression that is no factor of this one.
@@ -62,6 +65,7 @@ class Expr:
         if divisor < 1:
             raise ValueError(f"sizes are divided by positive numbers, not {divisor}")
         terms, constant = _parts(self)
+        # Terms that the divisor divides leave the quotient, so equal sizes get equal objects.
         whole = {t: f // divisor for t, f in terms.items() if f % divisor == 0}
         rest = {t: f for t, f in terms.items() if t not in whole}
         outside = _linear(whole, constant // divisor)
@@ -70,10 +74,10 @@ class Expr:
         return outside + Quotient(_linear(rest, constant % divisor), divisor)  # type: ignore[arg-type]
 
     def __mod__(self, divisor: Size) -> int:
-        """The remainder, where it is the same for all values.
+        """The remainder, if it is the same for all values of the variables.
 
         Raises:
-            ValueError: it is not.
+            ValueError: values decide the remainder.
         """
         if isinstance(divisor, Expr):
             _ratio(self, divisor)
@@ -97,7 +101,7 @@ class Expr:
 
 
 class Var(Expr):
-    """A variable, by name: one name is one object, so that looking it up costs no Python call."""
+    """A variable. One name is one object, so equality and hashing need no Python call."""
 
     __slots__ = ("name",)
     name: str
@@ -112,6 +116,7 @@ class Var(Expr):
         return known
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickling must return the one object of this name, not a second one.
         return Var, (self.name,)
 
     def __repr__(self) -> str:
@@ -131,6 +136,8 @@ class Quotient(Expr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SizeProduct(Expr):
+    """A product of expressions without a numeric factor."""
+
     factors: tuple[Expr, ...]
     """Two or more, in order of their text."""
 
@@ -140,7 +147,7 @@ class SizeProduct(Expr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Linear(Expr):
-    """sum(factor * term) + constant; more than one bare term."""
+    """sum(factor * term) + constant; a single term has a factor or a constant beside it."""
 
     terms: tuple[tuple[Expr, int], ...]
     """(term, factor other than 0), in order of the terms' text."""
@@ -155,6 +162,7 @@ class Linear(Expr):
 
 
 def _linear(terms: Mapping[Expr, int], constant: int) -> Size:
+    """The normal form of sum(factor * term) + constant: an int, the bare term, or a Linear."""
     kept = [item for item in terms.items() if item[1]]
     if not kept:
         return constant
@@ -166,6 +174,7 @@ def _linear(terms: Mapping[Expr, int], constant: int) -> Size:
 
 
 def _parts(size: Size) -> tuple[dict[Expr, int], int]:
+    """({term: factor}, constant) of a size."""
     if isinstance(size, int):
         return {}, size
     if isinstance(size, Linear):
@@ -174,6 +183,7 @@ def _parts(size: Size) -> tuple[dict[Expr, int], int]:
 
 
 def _sum(a: tuple[dict[Expr, int], int], b: tuple[dict[Expr, int], int]) -> Size:
+    """The sum of two sizes that are given as `_parts`."""
     terms = dict(a[0])
     for term, factor in b[0].items():
         terms[term] = terms.get(term, 0) + factor
@@ -181,7 +191,7 @@ def _sum(a: tuple[dict[Expr, int], int], b: tuple[dict[Expr, int], int]) -> Size
 
 
 def _split(size: Expr) -> tuple[int, Expr]:
-    """A factor and what it multiplies."""
+    """(number, expression) whose product the size is; the number is 1 unless the size has one."""
     if isinstance(size, Linear) and len(size.terms) == 1 and size.constant == 0:
         return size.terms[0][1], size.terms[0][0]
     return 1, size
@@ -192,7 +202,11 @@ def _factors(size: Expr) -> tuple[Expr, ...]:
 
 
 def _ratio(size: Expr, divisor: Expr) -> Size:
-    """`size` without the factors of `divisor`."""
+    """`size` without the factors of `divisor`.
+
+    Raises:
+        ValueError: the divisor has a factor that the size does not have.
+    """
     (one, left), (other, right) = _split(size), _split(divisor)
     kept = list(_factors(left))
     for factor in _factors(right):
@@ -205,7 +219,11 @@ def _ratio(size: Expr, divisor: Expr) -> Size:
 
 
 def _sign(size: Size) -> int:
-    """1 or -1 where large variables make it large or as far below 0; a constant is itself."""
+    """The sign of a size when all variables are large: 1 or -1. A constant is returned as it is.
+
+    Raises:
+        ValueError: terms have different signs, so that values decide.
+    """
     if isinstance(size, int):
         return size
     if isinstance(size, Var):
@@ -224,12 +242,12 @@ def _sign(size: Size) -> int:
 
 
 def linear(size: Size) -> tuple[dict[Expr, int], int]:
-    """({term: factor}, constant) of any size."""
+    """({term: factor}, constant) of a size, whose sum of factor * term + constant is the size."""
     return _parts(size)
 
 
 def variables(size: Size) -> tuple[Var, ...]:
-    """The variables of a size; one may come more than once."""
+    """The variables of a size; a variable may appear more than once."""
     if isinstance(size, Var):
         return (size,)
     return () if isinstance(size, int) else _inner_variables(size)

@@ -28,7 +28,7 @@ def _sort_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def _sort_values(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """ATen's overload leaves `stable` open as None."""
+    """The canonical spelling: `stable` is a bool, where ATen's overload may have None."""
     return {**values, "stable": bool(values.get("stable", False))}
 
 

@@ -13,14 +13,14 @@ Canonical = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 
 def spread(value: Any, spatial: int) -> Any:
-    """A number, or a tuple of one, as a tuple of `spatial`; anything else as it is."""
+    """A number, or a tuple of one number, repeated `spatial` times; other values unchanged."""
     if isinstance(value, list | tuple):
         return tuple(value) * spatial if len(value) == 1 else tuple(value)
     return (value,) * spatial if isinstance(value, int) else value
 
 
 def spread_all(spatial: int, *names: str) -> Canonical:
-    """Canonical spelling in which the attributes `names` are full tuples."""
+    """The canonical spelling in which the attributes `names` have a number for each dimension."""
 
     def canonical(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
         return {k: spread(v, spatial) if k in names else v for k, v in values.items()}
@@ -32,7 +32,11 @@ def spread_all(spatial: int, *names: str) -> Canonical:
 
 
 def spatial_sizes(x: TensorType, spatial: int) -> Sizes:
-    """The last `spatial` sizes of (N, C, *sizes) or of (C, *sizes)."""
+    """The spatial sizes of an input (N, C, *sizes) or (C, *sizes).
+
+    Raises:
+        ValueError: the input has another rank.
+    """
     require(
         x.rank in (spatial + 1, spatial + 2),
         f"rank {x.rank} where {spatial + 1} (no batch) or {spatial + 2} is needed",
@@ -41,7 +45,11 @@ def spatial_sizes(x: TensorType, spatial: int) -> Sizes:
 
 
 def full(name: str, values: Any, spatial: int, lowest: int) -> Sizes:
-    """The attribute `name` as a full tuple of numbers, none below `lowest`."""
+    """The attribute `name` as a tuple with a number for each spatial dimension.
+
+    Raises:
+        ValueError: the tuple has another length, or a number is below `lowest`.
+    """
     sizes = spread(values, spatial)
     require(
         isinstance(sizes, tuple) and len(sizes) == spatial,
@@ -52,7 +60,7 @@ def full(name: str, values: Any, spatial: int, lowest: int) -> Sizes:
 
 
 def extent(kernel: int, dilation: int) -> int:
-    """How many positions a dilated window spans."""
+    """The number of positions that a dilated window spans."""
     return dilation * (kernel - 1) + 1
 
 
@@ -75,7 +83,14 @@ def convolved(sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilati
 def transposed(
     sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, added: Sizes, dilation: Sizes
 ) -> Sizes:
-    """Output sizes of a transposed convolution; `added` is its output padding."""
+    """Output sizes of a transposed convolution.
+
+    Args:
+        added: the output padding.
+
+    Raises:
+        ValueError: the output padding is too large, or an output size is below 1.
+    """
     out_sizes = []
     for n, k, s, p, a, d in zip(sizes, kernel, stride, padding, added, dilation, strict=True):
         require(a < max(s, d), f"output_padding {a} is not below stride {s} or dilation {d}")
@@ -88,8 +103,14 @@ def transposed(
 def pooled(
     sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> Sizes:
-    """Output sizes of a pool. With `ceil_mode` a last window may hang over the end, but it must
-    start inside the input or its left padding."""
+    """Output sizes of a pool.
+
+    With `ceil_mode` a last window may hang over the end, but it must start inside the input or its
+    left padding.
+
+    Raises:
+        ValueError: the padding is more than half of the kernel, or no window fits.
+    """
     out_sizes = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         span = extent(k, d)
@@ -106,7 +127,10 @@ def pooled(
 
 
 def laid_out(x: TensorType, shape: tuple[int, ...], *others: TensorType) -> TensorType:
-    """A result of `shape` with x's dtype; channels-last if, of that rank, x or another one is."""
+    """The type of a result with x's dtype.
+
+    The layout is channels-last if x, or one of the others, has the result's rank and this layout.
+    """
     layouts = {tensor.layout for tensor in (x, *others) if tensor.rank == len(shape)}
     is_last = Layout.CHANNELS_LAST in layouts
     return TensorType(shape, x.dtype, Layout.CHANNELS_LAST if is_last else Layout.CONTIGUOUS)

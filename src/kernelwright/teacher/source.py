@@ -38,7 +38,12 @@ class Kernel:
 
 
 def row_tile(count: str, elements: int) -> dict[str, str]:
-    """Wrapper variables of a tile that holds whole rows of `count`, about `elements` in all."""
+    """Wrapper variables BLOCK and ROWS of a tile of whole rows -> their texts.
+
+    Args:
+        count: text of the length of a row.
+        elements: elements of the tile, about; a longer row is alone in its tile.
+    """
     return {"BLOCK": f"triton.next_power_of_2({count})", "ROWS": f"max(1, {elements} // BLOCK)"}
 
 
@@ -48,8 +53,16 @@ def planned(constants: Mapping[str, str]) -> dict[str, int]:
 
 
 def used_in(lines: Sequence[str], sizes: Mapping[str, str]) -> tuple[str, ...]:
-    """The sizes that a kernel's lines read, and the other dimensions of a tensor of which they read
-    one: which of them are needed shows only in the last line. The rest only its grid needs."""
+    """The sizes that a kernel takes as arguments, in the order of `sizes`.
+
+    These are the sizes that its lines read. If the lines read one dimension of a tensor, the other
+    dimensions of this tensor are arguments too.
+
+    Args:
+        sizes: size symbols -> their wrapper text.
+    """
+    # A model writes the arguments before the body. Only the last line shows which dimensions are
+    # read, but that the tensor is read is known at once.
     words = set(re.findall(r"\w+", " ".join(lines)))
     read = {names_dim(name, symbol) for name, symbol in sizes.items() if name in words} - {""}
     return tuple(
@@ -58,14 +71,17 @@ def used_in(lines: Sequence[str], sizes: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def names_dim(symbol: str, made: str) -> str:
-    """The tensor that a symbol is called after, X0D1, where it stands for a dimension of it."""
+    """The tensor x0 of a symbol X0D1 whose wrapper text is x0.shape[1]; "" for other symbols."""
     match = _DIM.fullmatch(made)
     return match[1] if match and symbol == f"{match[1]}D{match[2]}".upper() else ""
 
 
 def size_lines(program: Program, sizes: Mapping[str, str]) -> list[str]:
-    """Wrapper lines that set sizes: those that are dimensions, a line a tensor, then those that are
-    computed."""
+    """Wrapper lines that set sizes: one line for each tensor's dimensions, then computed sizes.
+
+    Args:
+        sizes: size symbols -> text, in an order that can be executed.
+    """
     ranks = {value.name: value.type.rank for value in program.inputs}
     dims: dict[str, dict[int, str]] = {}
     for symbol, text in sizes.items():
@@ -78,7 +94,11 @@ def size_lines(program: Program, sizes: Mapping[str, str]) -> list[str]:
 
 
 def _unpacked(name: str, rank: int, symbols: Mapping[int, str]) -> str:
-    """The line that reads a shape: as many names as there are dimensions, if several count."""
+    """The line that reads dimensions of a tensor.
+
+    Args:
+        symbols: dimension -> the symbol to set. Other dimensions go to `_`.
+    """
     if len(symbols) == 1:
         [(at, symbol)] = symbols.items()
         return f"{symbol} = {name}.shape[{at}]"
@@ -86,7 +106,7 @@ def _unpacked(name: str, rank: int, symbols: Mapping[int, str]) -> str:
 
 
 def kernel_name(program: Program, suffix: str = "", values: Sequence[str] = ()) -> str:
-    """`lerp_t5_kernel`: after the last of the program's outputs, or of some values.
+    """The kernel's name, `lerp_t5_kernel`, after the last output or the last of `values`.
 
     Args:
         suffix: tells kernels apart that work for the same outputs.
@@ -96,18 +116,21 @@ def kernel_name(program: Program, suffix: str = "", values: Sequence[str] = ()) 
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Tensors as kernels take them: the program's inputs, then other values, each followed by what
-    is made on the way to it, then memory named after no value."""
+    """Tensor names in the order of kernel arguments: x0, x1 ..., then t0, t1 ..., then others.
+
+    Buffers named after a value (`t3_parts`) stand beside that value.
+    """
     return tuple(sorted(names, key=_place))
 
 
 def _place(name: str) -> tuple[int, int]:
+    """The sort key of a tensor name: (inputs, values or others; number)."""
     value = re.match(r"([xt])(\d+)", name)
     return ("xt".index(value[1]), int(value[2])) if value else (2, 0)
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """Plan comment and function of a kernel."""
+    """The text of a kernel: its plan as a comment, then the `@triton.jit` function."""
     head = _grouped(
         f"def {kernel.plan.kernel}(",
         [f"{name}_ptr" for name in kernel.pointers],
@@ -140,8 +163,8 @@ def launch_lines(kernel: Kernel) -> list[str]:
 def _grouped(
     head: str, pointers: Sequence[str], sizes: Sequence[str], rest: Sequence[str], tail: str
 ) -> list[str]:
-    """Arguments between head and tail, a kind a line: where a line ends is no matter of its length,
-    which a model that writes tokens cannot see."""
+    """Lines of a parameter or argument list: one line for each kind of argument."""
+    # Lines are not broken by length, because a model that writes tokens cannot see lengths.
     kinds = (kind for kind in (pointers, sizes, rest) if kind)
     return [head, *(f"    {', '.join(kind)}," for kind in kinds), tail]
 
@@ -165,7 +188,7 @@ class Buffer:
 
 
 def allocate(buffer: Buffer, like: str) -> str:
-    """The wrapper's line that makes it, on the device of the tensor `like`."""
+    """The wrapper's line that allocates a buffer on the device of the tensor `like`."""
     shape = f"({', '.join(buffer.sizes)}{',' if len(buffer.sizes) == 1 else ''})"
     items = [shape, f"device={like}.device", f"dtype=torch.{buffer.dtype}"]
     if buffer.layout is Layout.CHANNELS_LAST:
@@ -178,11 +201,12 @@ def _memory_format(rank: int) -> str:
 
 
 def guard(names: Sequence[str], further: Sequence[str] = ()) -> str:
-    """The wrapper's check that 32-bit offsets reach all of these tensors: of all, since which is
-    the largest would have to be worked out.
+    """The wrapper's assertion that 32-bit offsets reach every element of these tensors.
+
+    All tensors are named, so that a model which writes the line need not find the largest one.
 
     Args:
-        further: numbers of elements that are in no tensor.
+        further: texts of numbers of elements that no tensor has, such as those of pulled values.
     """
     counts = [*(f"{name}.numel()" for name in names), *further]
     return f'    assert max({", ".join(counts)}) < 2**31, "too many elements"'
@@ -191,11 +215,12 @@ def guard(names: Sequence[str], further: Sequence[str] = ()) -> str:
 def candidate(
     inputs: Sequence[str], wrapper: Sequence[str], kernels: Sequence[Kernel], extra: str = ""
 ) -> Candidate:
-    """A candidate from its parts.
+    """The candidate with this source: imports, `extra`, kernels, then `fused_operator`.
 
     Args:
+        inputs: names of `fused_operator`'s parameters.
         wrapper: lines of `fused_operator`'s body, indented.
-        extra: `@triton.jit` functions that the kernels call.
+        extra: text of `@triton.jit` functions that the kernels call.
     """
     texts = [kernel_text(kernel) for kernel in kernels]
     body = "\n".join([f"def fused_operator({', '.join(inputs)}):", *wrapper])

@@ -29,7 +29,7 @@ FREE = VIEWS.keys() - {"to_layout"} | {"arange"}
 
 @lru_cache(maxsize=64)
 def stages_of(program: Program) -> tuple[KernelStage, ...]:
-    """The program's stages in execution order; none where it has no such form."""
+    """The program's stages in execution order; an empty tuple if the program has no such form."""
     try:
         program = positions_apart(program)
         return _split(decompose(program, RULES), program)
@@ -38,8 +38,13 @@ def stages_of(program: Program) -> tuple[KernelStage, ...]:
 
 
 def fused_ops(stage: KernelStage, nodes: Iterable[str]) -> tuple[str, ...]:
-    """The operators that a kernel of a stage computes where it writes these nodes, in program
-    order; those that are no work only where there is nothing else."""
+    """The operators that a kernel of a stage computes, in program order.
+
+    Views and positions are left out, unless the program has nothing else.
+
+    Args:
+        nodes: names of the nodes that the kernel writes.
+    """
     program, calls = stage.graph.program, set[Call]()
     for name in nodes:
         if stage.nodes[name].op:
@@ -51,10 +56,10 @@ def fused_ops(stage: KernelStage, nodes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
-    """Values that are read as if they were in memory.
+    """The pulled values of a graph as tensors, which stages read as if they were in memory.
 
     Raises:
-        NotWritable: its sizes are not known.
+        NotWritable: the sizes of a pulled value have no text.
     """
     sizes, buffers = ValueSizes(program), []
     for name in graph.pulled:
@@ -77,7 +82,7 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Where each node belongs."""
+    """The assignment of nodes to stages."""
 
     nodes: dict[str, Node]
     number: dict[str, int]
@@ -87,11 +92,17 @@ class _Cut:
     """Nodes with no reduction behind them: a stage computes them again."""
 
     def crosses(self, arg: str, stage: int) -> bool:
-        """Whether a stage must read the node from memory."""
+        """Whether a stage must read the node from memory, because an earlier stage makes it."""
         return self.number[arg] < stage and arg not in self.free
 
 
 def _split(graph: NodeGraph, program: Program) -> tuple[KernelStage, ...]:
+    """The stages of a complete graph.
+
+    Raises:
+        NotWritable: the graph has no such form; the message says why.
+    """
+    # Axes are final only now: rules split and unite them while they add nodes.
     resolve = graph.axes.resolve
     inputs = [
         Tensor(i.name, i.name, i.type, tuple(map(resolve, graph.values[i.name].dims)))
@@ -105,6 +116,7 @@ def _split(graph: NodeGraph, program: Program) -> tuple[KernelStage, ...]:
     outputs = [tensor for tensor in outputs if tensor.name not in {i.name for i in inputs}]
     inputs += pulled
     nodes = graph.settled(inputs)
+    # Dead nodes must not be cut: a reduction that nobody reads would become a stage.
     live = _behind(nodes, [tensor.node for tensor in outputs])
     cut = _cut(graph, {name: node for name, node in nodes.items() if name in live})
     buffers = [
@@ -118,6 +130,10 @@ def _split(graph: NodeGraph, program: Program) -> tuple[KernelStage, ...]:
 
 
 def _cut(graph: NodeGraph, nodes: dict[str, Node]) -> _Cut:
+    """Puts each node into the first stage that can compute it.
+
+    A reduction goes to the first stage, not before its operand's, that reduces the same axes.
+    """
     number: dict[str, int] = {}
     reduced: list[frozenset[int]] = []
     free: set[str] = set()
@@ -140,10 +156,10 @@ def _users(cut: _Cut, name: str) -> Iterable[str]:
 
 
 def _buffer(graph: NodeGraph, cut: _Cut, name: str, inputs: Sequence[Tensor]) -> Tensor:
-    """Memory for a row value that a later stage reads, in the order of some input.
+    """Memory for a row value that a later stage reads, with its axes in the order of some input.
 
     Raises:
-        NotWritable: the value has as many elements as the stage's domain: two programs do as well.
+        NotWritable: the value varies along the reduced axes. Two fragments do as well then.
     """
     node = cut.nodes[name]
     if node.axes & cut.reduced[cut.number[name]]:
@@ -161,12 +177,15 @@ def _stage(
 ) -> KernelStage:  # fmt: skip
     mine = [t for t in (*outputs, *buffers) if cut.number[t.node] == at]
     read = {t.node: t for t in buffers if cut.number[t.node] < at}
+    # A value that is read from memory becomes a load, so that nothing behind it is computed again.
     nodes = {
         name: replace(node, op="", text="", args=(), reduce="", pair=None) if name in read else node
         for name, node in cut.nodes.items()
     }
     live = _behind(nodes, [tensor.node for tensor in mine])
     nodes = {name: node for name, node in nodes.items() if name in live}
+    # A kernel walks one set of axes. Without a value over all of them, the stage would compute a
+    # product of two domains that nobody asked for.
     covering = [*(node.axes for node in nodes.values()), *(frozenset(t.order) for t in mine)]
     if frozenset().union(*covering) not in covering:
         raise NotWritable("parts that share no domain")
@@ -180,10 +199,12 @@ def _stage(
 
 
 def _check_positions(stage: KernelStage) -> None:
-    """Positions along several axes are counted as these are walked.
+    """Checks that argmax and argmin count positions in the order of their dimensions.
+
+    A kernel counts positions along several axes in the order in which it walks these axes.
 
     Raises:
-        NotWritable: that is not the order of the dimensions they are positions in.
+        NotWritable: the two orders differ.
     """
     walked = [axis for axis in walk_order(stage) if axis in stage.reduced]
     for name, node in stage.nodes.items():
@@ -194,6 +215,7 @@ def _check_positions(stage: KernelStage) -> None:
 
 
 def _behind(nodes: dict[str, Node], wanted: Iterable[str]) -> set[str]:
+    """Names of the nodes that `wanted` depends on, with `wanted` itself."""
     live: set[str] = set()
     stack = list(wanted)
     while stack:

@@ -1,4 +1,4 @@
-"""A program's ways to be written, and which of them become candidates."""
+"""The ways to write a program, and the choice of those that become candidates."""
 
 import random
 from collections import Counter
@@ -25,7 +25,7 @@ class Way:
 
 
 def written(ways: Iterable[Way]) -> Iterator[Candidate]:
-    """Distinct candidates, in the order of the ways."""
+    """Yields distinct candidates in the order of the ways, without ways that cannot be written."""
     seen = set()
     for way in ways:
         try:
@@ -38,7 +38,15 @@ def written(ways: Iterable[Way]) -> Iterator[Candidate]:
 
 
 def order(ways: Sequence[Way], limit: int, seed: int, draw: Draw) -> list[Way]:
-    """All ways, those first of which `limit` candidates are made."""
+    """All ways in the order in which they are to be written.
+
+    Args:
+        ways: best first.
+        limit: number of candidates that are wanted. With "cost", two thirds of so many are
+            favourites, spread over kinds; all other ways follow in random order.
+        seed: of the random order.
+        draw: "uniform" puts all ways in random order.
+    """
     drawn = random.Random(seed)
     best = [] if draw == "uniform" else _spread(ways, limit - limit // 3)
     taken = set(best)
@@ -48,7 +56,11 @@ def order(ways: Sequence[Way], limit: int, seed: int, draw: Draw) -> list[Way]:
 
 
 def any_of(ways: Sequence[Way], number: int, seed: int) -> Candidate | None:
-    """One candidate, drawn from the `number` that would be made; none where no way fits."""
+    """One candidate, drawn from the `number` that would be made first; None if no way fits.
+
+    Args:
+        seed: equal seeds give equal candidates.
+    """
     rng = random.Random(seed)
     ordered = order(ways, number, rng.randrange(1 << 31), "cost")
     first = rng.sample(ordered[:number], min(number, len(ordered)))
@@ -56,12 +68,15 @@ def any_of(ways: Sequence[Way], number: int, seed: int) -> Candidate | None:
 
 
 def first_of(ways: Sequence[Way]) -> Candidate | None:
-    """The candidate of the way that the family's estimate puts first; None where no way fits."""
+    """The candidate of the first way that can be written; None if no way can."""
     return next(written(ways), None)
 
 
 def _spread(ways: Sequence[Way], count: int) -> list[int]:
-    """Places of the best `count`, one of a kind the dearer the more often that kind was taken."""
+    """Positions of `count` ways, best first and spread over kinds.
+
+    Each way of a kind that was taken moves the other ways of this kind back by two places.
+    """
     best: list[int] = []
     left = list(range(len(ways)))
     taken: Counter[Hashable] = Counter()

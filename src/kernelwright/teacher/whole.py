@@ -109,6 +109,7 @@ class _Cuts:
     """Ways to cut a program into parts that can be written."""
 
     def __init__(self, program: Program) -> None:
+        """Finds the parts of one call, and the parts that the search would propose."""
         self.program = program
         self._family = cache(family)
         self._proposals = propose(program, self._family, every=True)
@@ -124,8 +125,11 @@ class _Cuts:
         self._limited = cache(self._grown)
 
     def _grown(self, size: int) -> list[frozenset[int]]:
-        """Parts of at most `size` calls. Proposals have few of these: a part grows as long as some
-        kernel can hold it."""
+        """Parts of at most `size` calls, grown call by call from single calls.
+
+        The proposals have few parts of a given size. Each grown part has a family that accepts it.
+        """
+        # A dict keeps the order of insertion, so equal seeds draw equal cuts; a set would not.
         parts = dict.fromkeys(self._lone)
         newest = list(parts)
         for _ in range(size - 1):
@@ -135,6 +139,7 @@ class _Cuts:
                 for i in sorted(part)
                 for neighbour in sorted((self._graph.before[i] | self._graph.after[i]) - part)
             )
+            # A path that leaves a part and returns would need the kernel's result as its input.
             newest = [
                 part
                 for part in larger
@@ -146,11 +151,16 @@ class _Cuts:
         return list(parts)
 
     def draw(self, size: int | None, rng: random.Random) -> list[frozenset[int]] | None:
-        """Disjoint parts that hold every call but views, larger ones the likelier; all calls where
-        they are nothing but views, which are copied then; None where no part holds some call.
+        """Draws disjoint parts that together hold every call which is no view.
+
+        A part is drawn with a weight of its number of calls, squared.
 
         Args:
-            size: of parts, at most, where there are such.
+            size: calls of a part, at most, if some part of this size holds the call; None: any.
+
+        Returns:
+            One part of all calls if the program has views alone: a kernel copies them. None if no
+            part fits for some call.
         """
         calls = frozenset(range(len(self.program.calls)))
         if not self._computing:
@@ -160,9 +170,11 @@ class _Cuts:
         while left:
             free = calls.difference(*parts)
             fitting = self._fitting(free, left, size)
+            # Two parts that read each other's results have no order of execution.
             fitting = [part for part in fitting if not circular(self.program, [*parts, part])]
             if not fitting:
                 return None
+            # If no part of this size fits, the smallest that fit are allowed.
             limit = max(size or len(calls), min(map(len, fitting)))
             fitting = [part for part in fitting if len(part) <= limit]
             (part,) = rng.choices(fitting, weights=[len(part) ** 2 for part in fitting])
@@ -173,8 +185,11 @@ class _Cuts:
     def _fitting(
         self, free: frozenset[int], left: set[int], size: int | None
     ) -> list[frozenset[int]]:
-        """Parts of the free calls that hold a call that is left. A part has at most `size` calls
-        where there are such parts; where no known part fits, parts are grown anew."""
+        """Parts within `free` that hold a call of `left`.
+
+        Parts of at most `size` calls come first, then proposals. If none fits, parts are proposed
+        anew within the free calls.
+        """
         for parts in (self._limited(size) if size else (), self._proposals):
             if fitting := [part for part in parts if part <= free and part & left]:
                 return fitting
@@ -186,21 +201,22 @@ class _Cuts:
 
 
 class _Parts:
-    """A program's parts and their ways, which several cuts share. They are written in the names
-    of the whole: who reads a kernel, or learns to write it, sees one name for one value from the
-    program's text to the kernel's loads."""
+    """A program's parts and their ways, which several cuts share.
+
+    Parts are written in the names of the whole. So a value has one name from the program's text to
+    the kernel's loads, which helps readers and models that learn to write kernels.
+    """
 
     def __init__(self, program: Program, precision: str) -> None:
         self.program, self.precision = program, precision
         self._known: dict[frozenset[int], tuple[Program, list[Way]]] = {}
 
     def written(self, parts: Sequence[frozenset[int]], rng: random.Random) -> Candidate | None:
-        """The whole of these parts, each in a way that is drawn; None where one of them cannot be
-        written."""
+        """The candidate of these parts, each in a drawn way; None if a part cannot be written."""
         return self._whole(parts, lambda ways: any_of(ways, WAYS, rng.randrange(1 << 31)))
 
     def preferred(self, parts: Sequence[frozenset[int]]) -> Candidate | None:
-        """The same, each part in the way that its family prefers."""
+        """The candidate of these parts, each in the way that its family puts first, or None."""
         return self._whole(parts, first_of)
 
     def _whole(
@@ -229,7 +245,7 @@ class _Parts:
 
 
 def _own(program: Program, part: frozenset[int]) -> Program:
-    """The part as a program, its inputs in the order in which they appear in the whole."""
+    """The part as a program whose inputs have the order in which they appear in the whole."""
     if _is_all(program, [part]):
         return program
     own = part_of(program, part)
@@ -240,8 +256,11 @@ def _own(program: Program, part: frozenset[int]) -> Program:
 
 
 def _with_types(own: Program, candidate: Candidate) -> Candidate:
-    """With a comment above the first kernel: shapes and types of what the part is given and makes.
-    Its arguments follow from them, and a model would have to look for them all over the program."""
+    """The candidate with a comment above its first kernel: types of the part's inputs and outputs.
+
+    A kernel's arguments follow from these types. Without the comment, a model would have to look
+    for them all over the program.
+    """
     types = ", ".join(f"{value.name} {_said(value.type)}" for value in own.inputs)
     results = ", ".join(f"{name} {_said(own.type_of(name))}" for name in own.outputs)
     helpers, kernel, rest = candidate.source.partition(f"# Plan of {candidate.plan[0].kernel}\n")
@@ -249,9 +268,11 @@ def _with_types(own: Program, candidate: Candidate) -> Candidate:
 
 
 def _said(made: TensorType) -> str:
+    """A type as the comment has it: shape, dtype, and the layout unless it is contiguous."""
     layout = "" if made.layout is Layout.CONTIGUOUS else f" {made.layout}"
     return f"{made.shape} {made.dtype}{layout}"
 
 
 def _is_all(program: Program, parts: Sequence[frozenset[int]]) -> bool:
+    """Whether the parts are one part that holds every call of the program."""
     return len(parts) == 1 and len(parts[0]) == len(program.calls)

@@ -35,7 +35,10 @@ class WrapperPart:
 
 
 def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
-    """The candidate of all stages; sizes are set anew for each."""
+    """The candidate of all stages, launched in order in one `fused_operator`.
+
+    Each part sets its sizes anew, because parts may use one name for different sizes.
+    """
     parameters = [value.name for value in program.inputs]
     read = set[str]().union(*(_read(part.stage) for part in parts))
     lines = [
@@ -56,6 +59,7 @@ def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
 
 
 def _buffer(stage: KernelStage, tensor: Tensor) -> Buffer:
+    """The buffer that the wrapper allocates for an output of a stage."""
     return Buffer(
         name=tensor.name,
         sizes=shape_texts(stage, tensor),
@@ -65,14 +69,13 @@ def _buffer(stage: KernelStage, tensor: Tensor) -> Buffer:
 
 
 def _read(stage: KernelStage) -> set[str]:
-    """Names of the tensors in memory that it reads."""
+    """Names of the tensors in memory that a stage reads, those behind pulled values included."""
     return {one.name for t in stage.inputs for one in (t.reads if t.is_pulled else (t,))}
 
 
 def _guard(stage: KernelStage, made: Sequence[Buffer]) -> str:
-    """The assertion that no tensor has too many elements: of tensors that are read or made, and of
-    pulled values. The kernel counts the elements of pulled values too, which may be more than those
-    of their sources."""
+    """The assertion that 32-bit offsets reach all that a stage reads or makes."""
+    # A kernel also counts the elements of pulled values, which may be more than those of inputs.
     program, read = stage.graph.program, _read(stage)
     parameters = [value.name for value in program.inputs]
     passed = [t.name for t in stage.inputs if t.name in read and t.name not in parameters]

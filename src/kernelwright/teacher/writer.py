@@ -22,10 +22,10 @@ class Family(Protocol):
     others."""
 
     def classify(self, program: Program) -> bool:
-        """Whether it can write the program."""
+        """Whether the family can write the program."""
 
     def ways(self, program: Program, precision: str) -> list[Way]:
-        """Every way to write a program that it can write, best first by its own estimate.
+        """Every way to write a program that `classify` accepts, best first by an own estimate.
 
         Args:
             precision: "strict", "tf32" or "kernelbench": which dot precisions may be used.
@@ -47,7 +47,7 @@ _OF_EXTERNS: dict[str, Family] = {"recurrence": recurrence}
 
 
 def family(program: Program) -> str | None:
-    """Which family writes the program, found without writing code; None: not writable."""
+    """Name of the first family that accepts the program; None if no family does."""
     if not (program.calls and program.inputs):  # without inputs no device is named
         return None
     families = _OF_EXTERNS if any(call.is_extern for call in program.calls) else _FAMILIES
@@ -55,7 +55,11 @@ def family(program: Program) -> str | None:
 
 
 def ways(program: Program, precision: str = "strict") -> list[Way]:
-    """Every way to write the program, best first; none where it is not writable."""
+    """Every way to write the program, best first; an empty list if no family accepts it.
+
+    Args:
+        precision: "strict", "tf32" or "kernelbench": which dot precisions may be used.
+    """
     name = family(program)
     return [] if name is None else (_FAMILIES | _OF_EXTERNS)[name].ways(program, precision)
 

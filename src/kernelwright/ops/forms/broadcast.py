@@ -13,7 +13,11 @@ class Aligned:
     """Shapes of operands that broadcast; a menu for each axis that several of them have."""
 
     def __init__(self, ranks: Sequence[int], weights: tuple[int, int]) -> None:
-        """`weights`: of an axis that all have, and of one that is 1 in some of them."""
+        """Shapes of operands of these ranks.
+
+        Args:
+            weights: weight of an axis that all operands have, and of an axis that is 1 in some.
+        """
         axes = range(max(ranks, default=0))
         present = [tuple(axis < rank for rank in ranks) for axis in axes]
         self.menus: Mapping[str, Menu] = {
@@ -32,9 +36,11 @@ class Aligned:
         )
 
     def shapes(self, choice: Choice) -> list[Shape]:
+        """The shapes of all operands for a choice from the menus."""
         return [self._shape(i, rank, choice) for i, rank in enumerate(self._ranks)]
 
     def operands(self, choice: Choice) -> tuple[Sequence[Shape], Attributes]:
+        """(shapes, no attributes) for a choice: `shapes` as a function of the type `Operands`."""
         return self.shapes(choice), {}
 
     def _shape(self, index: int, rank: int, choice: Choice) -> Shape:
@@ -47,9 +53,15 @@ class Aligned:
 
 @cache
 def _patterns(present: tuple[bool, ...], weights: tuple[int, int]) -> Menu:
-    """Which operands have an axis, the others 1 in its place: all of `present`, or some of them."""
+    """The menu of an axis: which operands have the axis, where the others have size 1.
+
+    Args:
+        present: for each operand, whether its rank reaches the axis.
+        weights: weight of the axis in all of these operands, and in some of them.
+    """
     either = product(*((True, False) if has else (False,) for has in present))
     nonempty = tuple(pattern for pattern in either if any(pattern))
+    # `weights` compare "all" with "some"; there are several patterns of "some" and one of "all".
     shared = weights[0] * (len(nonempty) - 1)
     return Menu(nonempty, tuple(weights[1] if p != present else shared for p in nonempty))
 
@@ -65,7 +77,7 @@ class Into:
         }
 
     def before(self, *others: Shape) -> Operands:
-        """This operand, then others of fixed shapes."""
+        """This operand, then other operands of fixed shapes."""
 
         def operands(choice: Choice) -> tuple[tuple[Shape, ...], Attributes]:
             axes = enumerate(self._wide)

@@ -23,7 +23,10 @@ def _convolution(maker: Maker) -> Iterator[Form]:
     menus = maker.menu("kernel_size", *square, *_OBLONG[spatial]) | maker.menu("groups", *_GROUPS)
 
     def operands(choice: Choice) -> tuple[tuple[Shape, ...], Attributes]:
-        """A group takes `c` channels to `o`; of a transposed one the weight has them first."""
+        """Shapes where a group takes `c` channels to `o`.
+
+        The weight of a transposed convolution has the input's channels first.
+        """
         groups: Size = _IN if choice["groups"] == DEPTHWISE else choice["groups"]
         taken: Size = 1 if choice["groups"] == DEPTHWISE else _IN
         x = (_BATCH, groups * taken, *sizes("s", spatial))

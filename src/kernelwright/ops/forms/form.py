@@ -19,14 +19,14 @@ Choice = Mapping[str, Any]
 
 
 class ValueKind(NamedTuple):
-    """The kind of a value before it has sizes."""
+    """The rank and the dtype of a value, before the value has sizes."""
 
     rank: int
     dtype: str
 
 
 class Slot(NamedTuple):
-    """A tensor parameter of a call; one of several for a sequence of tensors."""
+    """A place for a tensor in a call; a sequence of tensors has several slots of one parameter."""
 
     param: str
     kind: ValueKind
@@ -39,12 +39,13 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """Values to draw one from; uniformly where no weights are given."""
+    """Values of which one is drawn, with these weights or uniformly."""
 
     values: tuple[Any, ...]
     weights: tuple[int, ...] | None = None
 
     def draw(self, rng: Random) -> Any:
+        """One value, drawn with `rng`."""
         if self.weights is None:
             return rng.choice(self.values)
         return rng.choices(self.values, self.weights)[0]
@@ -64,7 +65,7 @@ class BroadcastAxis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """A form with its menus decided: every shape, in named sizes."""
+    """A form with a value chosen from each menu: all shapes, in named sizes."""
 
     shapes: tuple[Shape, ...]
     """One a slot, in order."""
@@ -75,6 +76,8 @@ class Arrangement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
+    """A way to call an operator, up to sizes: its operands, its results, and its choices."""
+
     op: str
     slots: tuple[Slot, ...]
     results: tuple[ValueKind, ...]
@@ -109,10 +112,10 @@ class FormSpace:
     """Weights of an axis that all operands have, and of one that is 1 in some of them."""
 
     def values(self, op: str, name: str, otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The values of a menu: those set here for the operator, or these."""
+        """The values of a menu: those of this space for the operator, or else `otherwise`."""
         return self.menus.get(op, {}).get(name, otherwise)
 
     def domain(self, operator: Operator, name: str) -> tuple[Any, ...]:
-        """The values of an attribute: those set here, or the record's, or its default."""
+        """The values of an attribute: those of this space, else the record's, else its default."""
         param = operator.param(name)
         return self.values(operator.name, name, param.domain or (param.default,))

@@ -33,7 +33,7 @@ def _one_hot(maker: Maker) -> Iterator[Form]:
 
 
 def _select(maker: Maker) -> Iterator[Form]:
-    """Along one axis, by a row of indices or by as many as there are other elements."""
+    """Forms of picks along one axis, by a row of indices or by an index for each element."""
     index = next(name for name in maker.operator.domains)
     for slot in maker.inputs(1):
         rank = slot.kind.rank
@@ -43,7 +43,7 @@ def _select(maker: Maker) -> Iterator[Form]:
 
 
 def _index(maker: Maker) -> Iterator[Form]:
-    """One index of one or two dimensions, or two of one dimension, for the first dimensions."""
+    """Forms of x[i] with an index of one or two dimensions, and of x[i, j] with two of one."""
     for slot in maker.inputs(1):
         rank = slot.kind.rank
         x = sizes("s", rank)

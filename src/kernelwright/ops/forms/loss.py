@@ -18,7 +18,7 @@ _BATCH, _CLASSES, _WIDTH = Var("b"), Var("c"), Var("d")
 def _reduced(
     maker: Maker, tensors: Tensors, optional: Tensors = (), menus: Mapping[str, Menu] | None = None
 ) -> Iterator[Form]:
-    """With every set of the optional tensors, reduced in every way."""
+    """Forms with every subset of the optional tensors, and with every reduction."""
     reductions = maker.space.domain(maker.operator, "reduction")
     for count in range(len(optional) + 1):
         for extras in combinations(optional, count):
@@ -27,7 +27,7 @@ def _reduced(
 
 
 def _tensors(maker: Maker, rank: int, dtype: str) -> list[tuple[Slot, Shape]]:
-    """The operands that must be given, all of one shape. Signs are the program's inputs."""
+    """The required operands, all of one shape. Targets that hold signs are program inputs."""
     operands = []
     for param in maker.operator.params:
         if param.kind is ParamKind.TENSOR:
@@ -44,7 +44,10 @@ def _alike(maker: Maker) -> Iterator[Form]:
 
 
 def _binary(maker: Maker) -> Iterator[Form]:
-    """Binary cross-entropy: a weight an element; for logits also one a class, the last axis."""
+    """Forms of binary cross-entropy, with a weight for each element.
+
+    With logits there is also `pos_weight`, one number for each class of the last axis.
+    """
     has_classes = any(p.name == "pos_weight" for p in maker.operator.params)
     for rank in maker.ranks(1):
         x = sizes("s", rank)
@@ -56,7 +59,10 @@ def _binary(maker: Maker) -> Iterator[Form]:
 
 
 def _classes(maker: Maker) -> Iterator[Form]:
-    """(N, C, ...) and the class, or for cross-entropy the probabilities, of each of (N, ...)."""
+    """Forms with scores (N, C, *rest) and classes (N, *rest).
+
+    cross_entropy also takes probabilities (N, C, *rest).
+    """
     takes_probabilities = maker.operator.name == "cross_entropy"
     for rank in maker.ranks(2):
         batch, *rest = sizes("s", rank - 1)

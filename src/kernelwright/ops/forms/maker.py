@@ -1,8 +1,7 @@
-"""Making forms: the operands in named sizes are given, everything else is the operator's record's.
+"""Makes forms from operands in named sizes; everything else comes from the operator's record.
 
-Results come from the shape rule, run on sizes that are still names; menus come from the domains of
-attributes. So a form adds to the record only what a rule cannot be asked for: which operands go
-together.
+Results come from the shape rule, which runs on named sizes. Menus come from the domains of
+attributes. So a form adds one fact that no rule can tell: which operands go together.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +45,12 @@ _TRIED = 8
 
 @cache
 def operand(param: str, rank: int, dtype: str, *, reads_inputs: bool | None = None) -> Slot:
-    """A tensor that a result may stand for. A new input has dimensions and floats, unless said."""
+    """A slot that takes the result of another call.
+
+    Args:
+        reads_inputs: whether a new input of the program may stand there too. If None, an input may
+            if it has a floating-point dtype and dimensions.
+    """
     usual = is_float(dtype) and rank > 0
     return Slot(
         param, ValueKind(rank, dtype), reads_inputs=usual if reads_inputs is None else reads_inputs
@@ -55,7 +59,7 @@ def operand(param: str, rank: int, dtype: str, *, reads_inputs: bool | None = No
 
 @cache
 def parameter(param: str, rank: int, dtype: str) -> Slot:
-    """A layer's weight, or indices: an input of the program."""
+    """A slot for a layer's weight, or for indices, which is always an input of the program."""
     return Slot(param, ValueKind(rank, dtype), reads_results=False)
 
 
@@ -64,7 +68,7 @@ def parameter(param: str, rank: int, dtype: str) -> Slot:
 
 @cache
 def sizes(letter: str, count: int) -> Shape:
-    """`count` sizes of their own: s0, s1, ..."""
+    """`count` variables, named by the letter and a number: s0, s1, ..."""
     return tuple(Var(f"{letter}{i}") for i in range(count))
 
 
@@ -74,7 +78,7 @@ def replaced(shape: Shape, at: int, *others: Any) -> Shape:
 
 
 def always(*shapes: Shape, **attributes: Any) -> Operands:
-    """Operands that no menu changes."""
+    """Operands whose shapes and attributes depend on no menu."""
     return lambda _: (shapes, attributes)
 
 
@@ -91,6 +95,7 @@ class Maker:
     _menus: Mapping[str, Menu] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Computes defaults and menus once for all forms of the operator."""
         params = self.operator.params
         is_optional = {p.name for p in params if p.kind is ParamKind.OPTIONAL_TENSOR}
         defaults = {p.name: None if p.name in is_optional else p.default for p in params}
@@ -105,7 +110,7 @@ class Maker:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Dtypes of operands: the floats of the space, int64 and bool."""
+        """The dtypes of operands: the floats of the space, int64 and bool."""
         return (*self.space.floats, *INTEGERS)
 
     def ranks(self, low: int, high: int | None = None) -> range:
@@ -114,21 +119,24 @@ class Maker:
         return range(low, (top if high is None else min(high, top)) + 1)
 
     def inputs(self, low: int, dtypes: Sequence[str] = ()) -> Iterator[Slot]:
-        """The operand "input" in every rank from `low` and every dtype, or these."""
+        """Yields the slot "input" in every rank from `low`, and in these dtypes or in all."""
         for rank in self.ranks(low):
             for dtype in dtypes or self.dtypes:
                 yield operand("input", rank, dtype)
 
     def values(self, name: str, *otherwise: Any) -> tuple[Any, ...]:
-        """The values of a menu of the form's own."""
+        """The values of a menu that is no attribute: the space's, or else `otherwise`."""
         return self.space.values(self.operator.name, name, otherwise)
 
     def menu(self, name: str, *otherwise: Any) -> dict[str, Menu]:
-        """A menu of the form's own, by its name."""
+        """A menu that is no attribute, as {name: menu}; the values are as in `values`."""
         return {name: Menu(self.values(name, *otherwise))}
 
     def each(self, name: str) -> Iterator[dict[str, Any]]:
-        """The values of an attribute one by one, to be fixed: it decides what results are."""
+        """Yields {name: value} for each value of an attribute, to be passed to `form` as `fixed`.
+
+        An attribute is fixed if it decides the rank or the dtype of results.
+        """
         for value in self.space.domain(self.operator, name):
             yield {name: value}
 
@@ -142,13 +150,15 @@ class Maker:
         axes: tuple[BroadcastAxis, ...] | None = None,
         results: tuple[ValueKind, ...] = (),
     ) -> Iterator[Form]:
-        """The form, or nothing where the space or the operator refuses it.
+        """Yields the form, or nothing if the space or the operator refuses it.
 
         Args:
-            menus: besides those of the attributes that have a domain.
-            fixed: attributes that are no matter of choice.
+            slots: places of tensors.
+            operands: choice -> shapes of the slots, and attributes that depend on them.
+            menus: menus besides those of attributes with a domain.
+            fixed: attributes with one value, which is not drawn.
             axes: see `Form`.
-            results: where they are known; otherwise the operator's rule is asked.
+            results: kinds of the results, if they are known; if not, the shape rule is run.
         """
         fixed = fixed or {}
         menus = {k: v for k, v in self._menus.items() if k not in fixed} | dict(menus or {})
@@ -171,7 +181,10 @@ class Maker:
         menus: Mapping[str, Menu] | None = None,
         fixed: Attributes | None = None,
     ) -> Iterator[Form]:
-        """A form for every kind of result that the values of the menu `name` lead to."""
+        """Yields a form for each kind of results to which values of the menu `name` lead.
+
+        The results of a form have one rank and one dtype, whatever is drawn from its menus.
+        """
         groups: dict[tuple[ValueKind, ...], list[Any]] = {}
         for value in values:
             one = {**(menus or {}), name: Menu((value,))}
@@ -183,7 +196,12 @@ class Maker:
             )
 
     def _results(self, call: "_NamedCall", menus: Mapping[str, Menu]) -> tuple[ValueKind, ...]:
-        """The results of the first choice that the operator accepts; empty if there is none."""
+        """The kinds of the results of the first choice that the operator accepts.
+
+        Returns:
+            An empty tuple if none of the first choices is accepted, or if the result has a
+            floating-point dtype that the space does not have.
+        """
         choices = product(*(menu.values for menu in menus.values()))
         for values in islice(choices, _TRIED):
             try:
@@ -198,7 +216,7 @@ class Maker:
 
 @dataclass(frozen=True, slots=True)
 class _NamedCall:
-    """A call in named sizes, up to the choices of its menus."""
+    """A call in named sizes, with open choices from its menus."""
 
     operator: Operator
     defaults: Mapping[str, Any]
@@ -208,7 +226,7 @@ class _NamedCall:
     fixed: Attributes
 
     def bound(self, choice: Choice) -> tuple[Sequence[Shape], dict[str, Any]]:
-        """Shapes of the slots, and the attributes."""
+        """(shapes of the slots, attributes) for a choice."""
         shapes, depending = self.operands(choice)
         shapes = shapes[: len(self.slots)]
         chosen = {name: choice[name] for name in self.menus if name in self.defaults}
@@ -217,7 +235,7 @@ class _NamedCall:
     def results(
         self, shapes: Sequence[Shape], attributes: Mapping[str, Any]
     ) -> tuple[TensorType, ...]:
-        """The types by the shape rule; the rule runs on sizes as on ints."""
+        """The types of the results by the shape rule, which runs on named sizes as on ints."""
         bound = {**self.defaults, **attributes}
         for slot, shape in zip(self.slots, shapes, strict=True):
             operand = TensorType(cast("tuple[int, ...]", shape), slot.kind.dtype)
@@ -229,8 +247,10 @@ class _NamedCall:
         return self.operator.types(bound)
 
     def arrange(self, choice: Choice) -> Arrangement:
+        """The arrangement of a choice; see `Form.arrange`."""
         shapes, attributes = self.bound(choice)
         return Arrangement(tuple(shapes), self.rule(shapes, attributes), attributes)
 
     def rule(self, shapes: Sequence[Shape], attributes: Attributes) -> tuple[Shape, ...]:
+        """Shapes of the results; see `Form.rule`."""
         return tuple(result_type.shape for result_type in self.results(shapes, attributes))

@@ -22,7 +22,7 @@ _BATCH = Var("b")
 
 
 def _product(maker: Maker) -> Iterator[Form]:
-    """Matrices, vectors, and batches of matrices that broadcast; operators refuse other ranks."""
+    """Forms of products of vectors, matrices and batches; an operator refuses ranks it lacks."""
     left, right = (p.name for p in maker.operator.params)
     for ranks in product(maker.ranks(1), repeat=2):
         for dtype in maker.space.floats:  # integers have no products on a GPU
@@ -53,7 +53,7 @@ def _batches(maker: Maker) -> Iterator[Form]:
 
 
 def _added(maker: Maker) -> Iterator[Form]:
-    """A product of matrices and what broadcasts to it."""
+    """Forms of addmm and baddbmm: a product, and an operand that broadcasts to the product."""
     _, left, right = (p.name for p in maker.operator.params[:3])
     batch = (_BATCH,) if maker.operator.name == "baddbmm" else ()
     product_axes = (*batch, _ROWS, _COLUMNS)

@@ -21,7 +21,7 @@ _MOST_NORMALIZED = 3
 
 
 def _trailing(maker: Maker) -> Iterator[Form]:
-    """layer_norm, rms_norm: over the last dimensions."""
+    """Forms of layer_norm and rms_norm, over the last dimensions."""
     names = [p.name for p in maker.operator.params if p.name in _AFFINE]
     for slot in maker.inputs(1, maker.space.floats):
         x = sizes("s", slot.kind.rank)
@@ -40,7 +40,14 @@ def _channels(
     affine: tuple[bool, ...] = (False, True),
     fixed: Attributes | None = None,
 ) -> Iterator[Form]:
-    """(N, C, ...) with parameters of C values: those `given`, and perhaps a weight and a bias."""
+    """Forms over (N, C, ...) with parameters of C values.
+
+    Args:
+        low: lowest rank.
+        given: parameters that every form has.
+        affine: whether forms have a weight and a bias: both kinds, or one of them.
+        fixed: attributes with one value.
+    """
     for rank in maker.ranks(low):
         for dtype in maker.space.floats:
             for is_affine in affine:

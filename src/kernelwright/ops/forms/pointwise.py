@@ -45,7 +45,10 @@ _SCALARS = {"masked_fill": "value"}
 
 
 def _together(maker: Maker, params: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Dtypes of these operands: one for all, or for two of them a float and an integer."""
+    """Yields a dtype for each operand: one dtype for all, or for two operands mixed dtypes.
+
+    A condition is always bool.
+    """
     name = maker.operator.name
     takes_integers = name not in _FLOATS_ONLY
     condition = _CONDITIONS.get(name)
@@ -73,7 +76,7 @@ def _slot(maker: Maker, param: str, rank: int, dtype: str) -> Slot:
 
 
 def _pointwise(maker: Maker) -> Iterator[Form]:
-    """Every way to give tensors or numbers, but for numbers alone."""
+    """Every way to give tensors or numbers as operands, with at least one tensor."""
     params = [p for p in maker.operator.params if p.kind is not ParamKind.ATTRIBUTE]
     kinds = (((True, False) if p.kind is ParamKind.TENSOR_OR_SCALAR else (True,)) for p in params)
     for are_tensors in product(*kinds):
@@ -111,7 +114,7 @@ def _broadcast(maker: Maker, tensors: Sequence[str], numbers: Sequence[str]) -> 
 
 
 def _cast(maker: Maker) -> Iterator[Form]:
-    """To the floats of the space, from every other dtype."""
+    """Forms of casts to the floats of the space, from every other dtype."""
     for fixed in maker.each("dtype"):
         if fixed["dtype"] not in maker.space.floats:
             continue

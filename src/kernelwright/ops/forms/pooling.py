@@ -16,7 +16,8 @@ from kernelwright.ops.pooling import OPERATORS, RANKS_OF_MODES
 
 
 def _pool(maker: Maker) -> Iterator[Form]:
-    """Pools over 3 elements at least: windows around 2 may hold one element each."""
+    """Forms of pools over at least 3 elements a dimension."""
+    # Of 2 elements with padding, each window may hold one: the pool would change nothing.
     rank = int(maker.operator.name[-2]) + 2
     batch, channels, *more = sizes("s", rank)
     shape = batch, channels, *(size + 2 for size in more)
@@ -31,7 +32,7 @@ def _adaptive(maker: Maker) -> Iterator[Form]:
 
 
 def _shrunk(rank: int) -> Operands:
-    """Operands of a pooling to a smaller size: to its own size an axis would stay as it is."""
+    """Operands of an adaptive pool to a smaller size, as a pool to the same size is a copy."""
     batch, channels, *more = sizes("s", rank)
 
     def operands(choice: Choice) -> tuple[tuple[Shape], Attributes]:
@@ -42,7 +43,7 @@ def _shrunk(rank: int) -> Operands:
 
 
 def _interpolate(maker: Maker) -> Iterator[Form]:
-    """To a size, or by a factor; linear modes have corners to align."""
+    """Forms of interpolation to a size or by a factor; linear modes also have `align_corners`."""
     for slot in maker.inputs(3, maker.space.floats):
         rank = slot.kind.rank
         yield from maker.form((slot,), _resized(rank))

@@ -18,8 +18,11 @@ def _reduction(maker: Maker) -> Iterator[Form]:
 
 
 def _dims(maker: Maker, rank: int, keepdim: bool) -> Iterator[object]:
-    """Every axis, the last two, and all of them; the operator refuses what it does not take.
-    PyTorch's sum wants dimensions by name where it is to keep them."""
+    """Yields the dimensions to reduce: each axis, the last two, and all.
+
+    The operator refuses those that it does not take.
+    """
+    # torch.sum takes `keepdim` only together with dimensions, so "all" is spelled out there.
     yield from range(rank)
     if rank > 2:
         yield (rank - 2, rank - 1)
@@ -34,7 +37,7 @@ def _whole(maker: Maker) -> Iterator[Form]:
 
 
 def along(maker: Maker) -> Iterator[Form]:
-    """Along one axis, which stays: softmax and scans."""
+    """Forms along one axis that stays: softmax and scans."""
     for slot in maker.inputs(1):
         rank = slot.kind.rank
         menus = maker.menu("dim", *range(rank))

@@ -23,7 +23,7 @@ EXCLUDED: dict[str, str] = {
 
 
 def forms(space: FormSpace) -> tuple[Form, ...]:
-    """Every form in the space, operators in the registry's order."""
+    """Every form in the space, with operators in the order of the registry."""
     return tuple(
         form
         for operator in operators().values()
@@ -33,7 +33,11 @@ def forms(space: FormSpace) -> tuple[Form, ...]:
 
 
 def forms_of(operator: Operator, space: FormSpace) -> tuple[Form, ...]:
-    """The forms of one operator, always in the same order."""
+    """The forms of one operator, always in the same order.
+
+    Raises:
+        KeyError, ModuleNotFoundError: the operator has no writer (see EXCLUDED).
+    """
     family = import_module(f"kernelwright.ops.forms.{operator.family}")
     writer: Writer = family.WRITERS[operator.name]
     return tuple(writer(Maker(operator, space)))

@@ -41,7 +41,7 @@ _PARTS: Mapping[str, Attributes] = {
 
 
 def _slice(maker: Maker) -> Iterator[Form]:
-    """Half of a dimension."""
+    """Forms of slice_scatter that write half of a dimension."""
     for slot in maker.inputs(1):
         rank = slot.kind.rank
         src = operand("src", rank, slot.kind.dtype)

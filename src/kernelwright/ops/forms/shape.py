@@ -23,7 +23,14 @@ _PIECES = (2, 3)
 
 
 def _moving(move: Move, menus: Menus, low: int = 1, by: str = "") -> Writer:
-    """One operand of rank `low` and more; `by` names the menu that decides what results are."""
+    """The writer of an operator with one operand.
+
+    Args:
+        move: how a choice changes the operand's shape.
+        menus: rank of the operand -> menus.
+        low: lowest rank of the operand.
+        by: name of the menu that decides the number, the rank or the dtype of results.
+    """
 
     def write(maker: Maker) -> Iterator[Form]:
         for slot in maker.inputs(low):
@@ -64,12 +71,12 @@ def _nothing(_: int) -> Mapping[str, Sequence[Any]]:
 
 
 def _each_axis(name: str, **more: Sequence[Any]) -> Menus:
-    """One of the axes, and further menus."""
+    """The menus of an operator that takes one of the axes, with further menus."""
     return lambda rank: {name: range(rank), **more}
 
 
 def _flat_axes(rank: int) -> Iterator[tuple[int, int]]:
-    """First and last axis of those that become one; the last of all is -1."""
+    """Yields (first, last) of the axes that a flatten joins; the last axis of all is -1."""
     for first, last in combinations(range(rank), 2):
         yield first, -1 if last == rank - 1 else last
 
@@ -78,7 +85,7 @@ def _flat_axes(rank: int) -> Iterator[tuple[int, int]]:
 
 
 def _as_is(x: Shape, _: Choice) -> Moved:
-    """The attributes are menus, and any sizes will do."""
+    """The shape as it is: the attributes are menus, and any sizes are accepted."""
     return x, {}
 
 
@@ -178,7 +185,7 @@ def _repeat_whole(x: Shape, choice: Choice) -> Moved:
 
 
 def _joined(maker: Maker) -> Iterator[Form]:
-    """cat along an axis, where sizes differ; stack along a new one."""
+    """Forms of cat, along an axis where sizes may differ, and of stack, along a new axis."""
     is_cat = maker.operator.name == "cat"
     for rank in maker.ranks(1):
         dims = maker.menu("dim", *range(rank if is_cat else rank + 1))
@@ -200,7 +207,7 @@ def _joining(rank: int, count: int, is_cat: bool) -> Operands:
 
 
 def _constant(maker: Maker) -> Iterator[Form]:
-    """A tensor of a constant in the shape of another, of floats: others need no new constants."""
+    """Forms of operators that make a constant in the shape of a floating-point tensor."""
     for slot in maker.inputs(1, maker.space.floats):
         yield from maker.form((slot,), _operands(_as_is, named("s", slot.kind.rank)))
 

@@ -34,7 +34,7 @@ def _convolution(g: Given) -> Spread:
 
 
 def _transposed(g: Given) -> Spread:
-    """Where strides leave gaps, fewer products meet, or none."""
+    """The rule of transposed convolutions: gaps of a stride get fewer products."""
     weight = g["weight"].shape
     terms = weight[0] * prod(weight[2:]) / prod(g["stride"]) / g["groups"]
     product = _up_to_zero(contract(g.of(), g.of("weight"), max(terms, 1.0)))
@@ -42,11 +42,12 @@ def _transposed(g: Given) -> Spread:
 
 
 def _up_to_zero(v: Spread) -> Spread:
+    """The spread with a range that holds 0, for sums that may have no terms."""
     return v._replace(low=min(v.low, 0.0), high=max(v.high, 0.0))
 
 
 def _attention(g: Given) -> Spread:
-    """A weighted mean of values; over scores near zero the plain one."""
+    """The rule of attention: a weighted mean of values, about the plain mean for small scores."""
     v, keys = g.of("value"), g["key"].shape[-2]
     mean = average(v, keys)
     return Spread(v.low, v.high, v.mean, min(2 * mean.std, v.std), v.independent)

@@ -57,10 +57,12 @@ def exp_of(x: float) -> float:
 
 
 def sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x)), without overflow."""
     return 1 / (1 + exp_of(-x))
 
 
 def softplus(x: float) -> float:
+    """log(1 + exp(x)), without overflow."""
     return x if x > 30 else log1p(exp(max(x, -_LARGEST_EXPONENT)))
 
 
@@ -77,6 +79,7 @@ def _celu(x: float, alpha: float) -> float:
 
 
 def clipped(x: float, low: float, high: float) -> float:
+    """`x` limited to the range from `low` to `high`."""
     return min(max(x, low), high)
 
 
@@ -87,14 +90,18 @@ def _erfinv(x: float) -> float:
 
 
 def _short(function: Callable[[float], float]) -> Callable[[float], float]:
-    """A function that grows as exp does."""
+    """A function that grows as exp does, with arguments clipped so that it does not overflow."""
     return lambda x: function(clipped(x, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
 
 
 def _inside(
     function: Callable[[float], float], low: float, high: float, *, closed: bool = False
 ) -> Callable[[float], float]:
-    """A function that is defined between bounds only."""
+    """The function, which raises OutOfDomain outside its bounds.
+
+    Args:
+        closed: whether the function is defined at the bounds too.
+    """
 
     def guarded(x: float) -> float:
         if low < x < high or (closed and x in (low, high)):
@@ -203,7 +210,8 @@ def _threshold(g: Given) -> Spread:
 
 
 def _wave(function: Callable[[float], float]) -> Rule:
-    """The rule of sin and cos, which turn often."""
+    """The rule of sin and cos."""
+    # `image` takes functions that turn at few known places; a wide range has too many of these.
 
     def rule(g: Given) -> Spread:
         v = g.of()
@@ -222,7 +230,7 @@ def _wave(function: Callable[[float], float]) -> Rule:
 
 
 def truth(v: Spread) -> Spread:
-    """1 where an element is not 0."""
+    """The spread of a tensor with 1 where an element of `v` is not 0, else 0."""
     if v.low > 0 or v.high < 0:
         return point(1.0)
     if v.low == v.high == 0:
@@ -231,6 +239,7 @@ def truth(v: Spread) -> Spread:
 
 
 def negation(v: Spread) -> Spread:
+    """The spread of 1 - v, which negates truth values."""
     return shift(scale(v, -1.0), 1.0)
 
 

@@ -8,7 +8,7 @@ from kernelwright.ops.ranges.spread import Spread, point
 
 
 class Given:
-    """A call. Tensors are asked for with `of`, attributes and types with []."""
+    """A call, as rules see it: `of` gives the spread of a tensor, [] gives attributes and types."""
 
     __slots__ = ("_bound", "_spreads", "made")
 
@@ -24,7 +24,7 @@ class Given:
         return self._bound[name]
 
     def of(self, name: str = "input") -> Spread:
-        """The spread of a tensor, or of the number in its place."""
+        """The spread of a tensor parameter, or of the number in the tensor's place."""
         spread = self._spreads.get(name)
         if spread is None:
             return point(float(self._bound[name]))
@@ -32,16 +32,17 @@ class Given:
         return spread
 
     def each(self, name: str) -> tuple[Spread, ...]:
-        """The spreads of a sequence of tensors."""
+        """The spreads of a parameter that is a sequence of tensors."""
         spreads = self._spreads[name]
         return spreads if not isinstance(spreads, Spread) else (spreads,)
 
     def has(self, name: str) -> bool:
+        """Whether a tensor is given for the parameter."""
         return name in self._spreads
 
     @property
     def count(self) -> float:
-        """Elements of `input` for each of the result, one at least."""
+        """Number of elements of `input` for each element of the first result, at least 1."""
         read: TensorType = self._bound["input"]
         return max(read.numel / max(self.made[0].numel, 1), 1.0)
 

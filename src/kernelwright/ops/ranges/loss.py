@@ -29,7 +29,13 @@ _LOG_FLOOR = -100.0
 
 
 def _reduced(g: Given, each: Spread, count: float, samples: int = 1) -> Spread:
-    """`each` is one element's loss, of `count`; "batchmean" divides their sum by `samples`."""
+    """The spread of a loss after its reduction.
+
+    Args:
+        each: spread of the loss of one element.
+        count: number of elements.
+        samples: number by which "batchmean" divides the sum.
+    """
     how = g["reduction"]
     if how == "none":
         return each
@@ -39,12 +45,12 @@ def _reduced(g: Given, each: Spread, count: float, samples: int = 1) -> Spread:
 
 
 def _pairs(g: Given, *names: str) -> int:
-    """Elements of the operands once they have broadcast: no fewer than the widest has."""
+    """Number of elements of the largest operand, the least that a broadcast of them can have."""
     return max(int(g[name].numel) for name in names)
 
 
 def _pairwise(function: Callable[[Given, Spread], Spread]) -> Rule:
-    """A function of the difference of input and target."""
+    """The rule of a loss that is a function of the difference of input and target."""
 
     def rule(g: Given) -> Spread:
         row_loss = function(g, subtract(g.of(), g.of("target")))
@@ -70,7 +76,7 @@ def _classes(x: TensorType) -> int:
 
 
 def _weighed(g: Given, each: Spread) -> Spread:
-    """Means are weighted means and keep the range; sums and single losses do not."""
+    """The spread of a loss times the weight, if the call has one."""
     return multiply(each, g.of("weight")) if g.has("weight") else each
 
 
@@ -141,6 +147,7 @@ def _margin_ranking(g: Given) -> Spread:
 
 
 def _cosine(g: Given, one: str, other: str, count: float) -> Spread:
+    """The spread of the cosine of two vectors of `count` elements."""
     a, b = g.of(one), g.of(other)
     sizes = a.rms * b.rms
     mean = a.mean * b.mean / sizes if sizes else 0.0

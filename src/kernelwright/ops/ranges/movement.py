@@ -1,4 +1,4 @@
-"""Spreads of what moves, picks or pools elements, or draws them afresh."""
+"""Spreads of operators that move, pick or pool elements, or draw random ones."""
 
 from math import prod
 
@@ -30,7 +30,7 @@ def _pieces(g: Given) -> tuple[Spread, ...]:
 
 
 def _repeated(g: Given) -> Spread:
-    """Elements that occur again say the same."""
+    """The rule of broadcast_to, repeat and unfold: repeated elements are not independent."""
     v = g.of()
     return v._replace(independent=v.independent and g.made[0].numel <= g["input"].numel)
 
@@ -42,7 +42,7 @@ def _pad(g: Given) -> Spread:
 
 
 def _picked(name: str) -> Rule:
-    """From a table, some entries more than once."""
+    """The rule of picks from the tensor `name`, some elements of which occur more than once."""
 
     def rule(g: Given) -> Spread:
         v = g.of(name)
@@ -52,13 +52,14 @@ def _picked(name: str) -> Rule:
 
 
 def _places(g: Given) -> Spread:
-    """The positions of elements along the dimension that is ordered."""
+    """The spread of the positions that sort and topk return."""
     shape = g["input"].shape
     size = shape[g["dim"]] if shape else 1
     return Spread(0.0, size - 1.0, (size - 1) / 2, size / 12**0.5, False, is_whole=True)
 
 
 def _positions(g: Given) -> Spread:
+    """The spread of arange."""
     count, step = g.made[0].numel, g["step"]
     first, last = sorted((float(g["start"]), float(g["start"] + step * (max(count, 1) - 1))))
     deviation = abs(step) * ((count**2 - 1) / 12) ** 0.5 if count else 0.0
@@ -67,7 +68,7 @@ def _positions(g: Given) -> Spread:
 
 
 def _with_added(g: Given, name: str, most: int, total: int) -> Spread:
-    """The value that is added to elements of the input.
+    """The spread of the input after values were added to some of its elements.
 
     Args:
         name: the parameter that holds the addends.

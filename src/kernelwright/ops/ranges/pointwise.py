@@ -26,6 +26,7 @@ from kernelwright.ops.ranges.spread import (
 
 
 def _less(a: Spread, b: Spread, or_equal: bool) -> Spread:
+    """The spread of a < b, or of a <= b."""
     if a.high < b.low or (or_equal and a.high == b.low):
         return point(1.0)
     if a.low > b.high or (not or_equal and a.low == b.high):
@@ -57,7 +58,7 @@ def _one_of(a: Spread, b: Spread) -> Spread:
 
 
 def _bits(a: Spread, b: Spread) -> Spread:
-    """The range of bitwise operations on integers: no more bits than the larger has."""
+    """The spread of a bitwise operation on integers, which needs no more bits than its operands."""
     limit = 1.0
     while limit <= max(a.largest, b.largest):
         limit *= 2
@@ -69,7 +70,7 @@ def _bits(a: Spread, b: Spread) -> Spread:
 
 
 def _pairwise(function: Callable[[Spread, Spread], Spread], second: str = "other") -> Rule:
-    """Operands that broadcast are no longer independent."""
+    """The rule of a function of two operands, which may broadcast."""
 
     def rule(g: Given) -> Spread:
         result = function(g.of(), g.of(second))
@@ -79,6 +80,8 @@ def _pairwise(function: Callable[[Spread, Spread], Spread], second: str = "other
 
 
 def _after_broadcast(g: Given, made: Spread, *names: str) -> Spread:
+    """The spread `made`, not independent if one of the operands `names` was broadcast."""
+    # Elements that share one number do not cancel in a later sum.
     wanted = g.made[0].numel
     widened = any(g.has(name) and g[name].numel < wanted for name in names)
     return made._replace(independent=False) if widened else made
@@ -104,7 +107,7 @@ def _div_rule(g: Given) -> Spread:
 
 
 def _remainder(g: Given) -> Spread:
-    """Between 0 and the divisor, with its sign."""
+    """The spread of remainder: between 0 and the divisor, with the divisor's sign."""
     divisor = g.of("other")
     divide(g.of(), divisor)  # refuses divisors that may be 0
     low, high = min(divisor.low, 0.0), max(divisor.high, 0.0)
@@ -114,7 +117,7 @@ def _remainder(g: Given) -> Spread:
 
 
 def _fmod(g: Given) -> Spread:
-    """No larger than the divisor or the dividend, with the dividend's sign."""
+    """The spread of fmod: no larger than divisor and dividend, with the dividend's sign."""
     dividend, divisor = g.of(), g.of("other")
     divide(dividend, divisor)  # refuses divisors that may be 0
     limit = min(divisor.largest, dividend.largest)
@@ -125,8 +128,13 @@ def _fmod(g: Given) -> Spread:
 
 
 def _shift(g: Given, sign: int) -> Spread:
-    """The values of bits shifted by a number of places: a product with a power of two. Too many
-    places leave 0 or -1."""
+    """The spread of a shift to the left (sign 1) or to the right (-1).
+
+    A shift is a product with a power of two. Too many places leave 0 or -1.
+
+    Raises:
+        OutOfDomain: the result may not fit into the dtype.
+    """
     value, places = g.of(), g.of("other")
     least, most = (clipped(places.low, 0.0, 62.0), clipped(places.high, 0.0, 62.0))
     factors = Spread(2.0 ** (sign * least), 2.0 ** (sign * most), 0.0, 0.0)
@@ -143,20 +151,21 @@ def _shift(g: Given, sign: int) -> Spread:
 
 
 def _angle(opposite: Spread, adjacent: Spread) -> Spread:
-    """The angle of a right triangle, beyond a right angle where the adjacent side is negative."""
+    """The spread of atan2: within +-pi / 2 if the adjacent side is positive, else within +-pi."""
     limit = pi / 2 if adjacent.low > 0 else pi
     low, high = (0.0 if opposite.low >= 0 else -limit), (limit if opposite.high >= 0 else 0.0)
     return Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0))
 
 
 def _hypotenuse(a: Spread, b: Spread) -> Spread:
+    """The spread of sqrt(a * a + b * b)."""
     mean, deviation = sqrt(a.rms**2 + b.rms**2), sqrt(a.std**2 + b.std**2) / 2
     high = sqrt(a.largest**2 + b.largest**2)
     return Spread(0.0, high, mean, deviation, a.independent and b.independent)
 
 
 def _larger(a: Spread, b: Spread) -> Spread:
-    """The larger of two normal values (Clark, 1961), kept in range."""
+    """The spread of max(a, b), with the moments for normal values (Clark, 1961), kept in range."""
     low, high = max(a.low, b.low), max(a.high, b.high)
     is_whole = a.is_whole and b.is_whole
     gap = sqrt(a.std * a.std + b.std * b.std)
@@ -178,7 +187,11 @@ def _smaller(a: Spread, b: Spread) -> Spread:
 
 
 def _power(g: Given) -> Spread:
-    """A whole number as exponent takes any base; else the base must be positive."""
+    """The spread of a power.
+
+    Raises:
+        OutOfDomain: the exponent is no single whole number and the base may be negative.
+    """
     base, exponent = g.of(), g.of("exponent")
     number = exponent.low
     if number == exponent.high and float(number).is_integer():

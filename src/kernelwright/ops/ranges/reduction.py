@@ -1,4 +1,4 @@
-"""Spreads of what reductions, scans and norms make."""
+"""Spreads of reductions, scans and normalizations."""
 
 from math import exp, inf, log, prod, sqrt
 
@@ -25,6 +25,7 @@ from kernelwright.ops.ranges.spread import (
 
 
 def _index(count: float) -> Spread:
+    """The spread of positions along a dimension of `count` elements, all equally likely."""
     return Spread(0.0, count - 1, (count - 1) / 2, count / sqrt(12.0), is_whole=True)
 
 
@@ -37,18 +38,21 @@ def _all(g: Given) -> Spread:
 
 
 def _unless_all(v: Spread, count: float) -> Spread:
-    """Whether any of `count` truth values holds."""
+    """The spread of "any of `count` truth values holds"; `v` is the spread of one of them."""
     share = 1 - (1 - v.mean) ** count
     return coin(share, independent=v.independent)._replace(low=v.low, high=v.high)
 
 
 def _extremes(sign: int) -> Rule:
-    """Values and their indices."""
+    """The rule of max (sign 1) or min (-1) along a dimension: values and their indices."""
     return lambda g: (extreme(g.of(), g.count, sign), _index(g.count))
 
 
 def product(v: Spread, count: float) -> Spread:
-    """The product of `count` elements; of positive ones by the sum of their logarithms."""
+    """The spread of the product of `count` elements.
+
+    For positive elements it follows from the sum of their logarithms.
+    """
     if v.low > 0:
         return image(exp_of, total(image(log, v), count))
     largest = exp_of(count * log(max(v.largest, 1e-30)))
@@ -57,7 +61,14 @@ def product(v: Spread, count: float) -> Spread:
 
 
 def variance(v: Spread, count: float, correction: float) -> Spread:
-    """Raises: OutOfDomain: nothing is left to divide by."""
+    """The spread of the variance of `count` elements.
+
+    Args:
+        correction: number that is taken from `count` in the divisor.
+
+    Raises:
+        OutOfDomain: `count` is not above the correction.
+    """
     if count <= correction:
         raise OutOfDomain(f"variance of {count:g} elements with correction {correction}")
     centred = Spread(v.low - v.mean, v.high - v.mean, 0.0, v.std, v.independent)
@@ -75,6 +86,11 @@ def _root(v: Spread) -> Spread:
 
 
 def norm(v: Spread, count: float, order: float) -> Spread:
+    """The spread of the vector norm of this order, over `count` elements.
+
+    Raises:
+        OutOfDomain: the order is negative and elements may be 0.
+    """
     if order == inf:
         return extreme(absolute(v), count, 1)
     if order == -inf:
@@ -88,6 +104,8 @@ def norm(v: Spread, count: float, order: float) -> Spread:
 
 
 def log_sum_exp(v: Spread, count: float) -> Spread:
+    """The spread of log(sum(exp(x))) over `count` elements."""
+    # exp of a normal value has the mean exp(mean + variance / 2).
     spill = log(count)
     mean = min(v.mean + v.std * v.std / 2, v.high) + spill
     std = v.std / sqrt(count) if v.independent else v.std
@@ -98,6 +116,7 @@ def log_sum_exp(v: Spread, count: float) -> Spread:
 
 
 def _length(g: Given) -> float:
+    """Elements along the call's dimension `dim`; 1 for a scalar."""
     shape = g["input"].shape
     return float(shape[g["dim"]]) if shape else 1.0
 
@@ -107,7 +126,8 @@ def _softmax(g: Given) -> Spread:
 
 
 def softmax(v: Spread, count: float) -> Spread:
-    """The largest share is that of the largest element among others at their mean."""
+    """The spread of softmax over `count` elements, whose mean is always 1 / count."""
+    # The bound of the largest share: the largest element among others at their mean.
     if count <= 1:
         return point(1.0)
     width = min(v.high - v.low, 600.0)
@@ -130,6 +150,8 @@ def _log_softmax(g: Given) -> Spread:
 
 def _cumsum(g: Given) -> Spread:
     v, count = g.of(), _length(g)
+    # Over all positions, a drift to M deviates by M / sqrt(12). A random walk deviates by its last
+    # deviation / sqrt(2).
     whole = total(v, count)
     return Spread(
         min(v.low, whole.low),
@@ -162,7 +184,12 @@ def _logcumsumexp(g: Given) -> Spread:
 
 
 def _normalized(v: Spread, count: float, *, centred: bool) -> Spread:
-    """Over `count` elements, none of which can be further out than the root of their number."""
+    """The spread after normalization over `count` elements.
+
+    Args:
+        centred: whether the mean is subtracted, as rms_norm does not.
+    """
+    # Squares of the results add up to `count`, so none can exceed the root of it.
     limit = sqrt(max(count - 1, 0.0) if centred else count)
     if limit == 0:
         return point(0.0)
@@ -175,6 +202,7 @@ def _normalized(v: Spread, count: float, *, centred: bool) -> Spread:
 
 
 def _affine(g: Given, v: Spread) -> Spread:
+    """The spread of v * weight + bias, as far as the call has these."""
     if g.has("weight"):
         v = multiply(v, g.of("weight"))
     return add(v, g.of("bias")) if g.has("bias") else v
@@ -195,6 +223,12 @@ def _group_norm(g: Given) -> Spread:
 
 
 def _by_channel(g: Given, count: float, trained: bool) -> Spread:
+    """The spread of a normalization by channel.
+
+    Args:
+        count: elements of a channel.
+        trained: whether the statistics are the input's own, not running ones.
+    """
     if trained:
         return _affine(g, _normalized(g.of(), count, centred=True))
     eps = g["eps"]

@@ -1,4 +1,4 @@
-"""How the elements of a tensor are spread: a range they keep in, their mean and deviation.
+"""The spread of the elements of a tensor: the range that holds them, their mean and deviation.
 
 The range is a practical one: it holds for nearly every element of tensors of up to 2^24 elements,
 as a normal draw stays within six deviations. Single operations carry ranges exactly (interval
@@ -17,10 +17,12 @@ _NODE = sqrt(3.0)
 
 
 class OutOfDomain(ValueError):
-    """A function would be given values it is not defined for."""
+    """The range of an operand holds values for which a function is not defined."""
 
 
 class Spread(NamedTuple):
+    """The range, the mean and the standard deviation of a tensor's elements, with further facts."""
+
     low: float
     high: float
     mean: float
@@ -36,14 +38,17 @@ class Spread(NamedTuple):
 
     @property
     def largest(self) -> float:
+        """The largest absolute value in the range."""
         return max(-self.low, self.high)
 
     @property
     def rms(self) -> float:
+        """The root of the mean square."""
         return sqrt(self.mean * self.mean + self.std * self.std)
 
     @property
     def share_of_zeros(self) -> float:
+        """The share of elements that are exactly 0, estimated for whole numbers."""
         if not self.low <= 0 <= self.high:
             return 0.0
         if not self.is_whole:
@@ -52,6 +57,7 @@ class Spread(NamedTuple):
             return float(self.mean == 0)
         if self.low == 0 and self.high == 1:
             return 1 - self.mean
+        # The density of a normal distribution at 0 is about the share of the whole number 0.
         distance = self.mean / self.std
         return min(1.0, exp(-distance * distance / 2) / (self.std * sqrt(2 * pi)))
 
@@ -62,20 +68,23 @@ bounded."""
 
 
 def point(value: float) -> Spread:
+    """The spread of a tensor whose elements all have one value."""
     return Spread(value, value, value, 0.0, True, float(value == 0), float(value).is_integer())
 
 
 def coin(share: float, *, independent: bool = True) -> Spread:
-    """1 in this share of elements, else 0."""
+    """The spread of a tensor of 0 and 1, with 1 in this share of the elements."""
     share = min(max(share, 0.0), 1.0)
     return Spread(0.0, 1.0, share, sqrt(share * (1 - share)), independent, is_whole=True)
 
 
 def normal(mean: float, std: float) -> Spread:
+    """The spread of draws from a normal distribution."""
     return Spread(mean - SIGMAS * std, mean + SIGMAS * std, mean, std)
 
 
 def uniform(low: float, high: float) -> Spread:
+    """The spread of draws from a uniform distribution."""
     return Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0))
 
 
@@ -84,7 +93,18 @@ _PROBES = (-1.15, -0.32, 0.32, 1.15)
 
 
 def image(function: Callable[[float], float], v: Spread, *turns: float) -> Spread:
-    """The image of a function that rises or falls between `turns`, where its extremes may lie."""
+    """The spread of function(x) for the elements x of a tensor.
+
+    Mean and deviation are by three-point Gauss-Hermite quadrature, as if elements were normal.
+
+    Args:
+        function: monotonic between neighbouring `turns`.
+        turns: arguments at which the function turns. With the ends, they give the range.
+
+    Raises:
+        OutOfDomain: `function` raises it for an argument in the range.
+    """
+    # Some rules, such as that of sin, cut the range and leave the mean outside.
     low, high, std = v.low, v.high, v.std
     mean = min(max(v.mean, low), high)
     left, right = function(max(low, mean - _NODE * std)), function(min(high, mean + _NODE * std))
@@ -104,7 +124,11 @@ def image(function: Callable[[float], float], v: Spread, *turns: float) -> Sprea
 
 
 def _zeros_of_image(function: Callable[[float], float], v: Spread) -> float:
-    """0 where it keeps 0, and where it is flat at 0."""
+    """The share of elements that the function maps to 0.
+
+    These are zeros that the function keeps, and a part of the other elements if the function is
+    flat at 0.
+    """
     before = v.share_of_zeros
     kept = before if before and function(0.0) == 0 else 0.0
     probes = (min(max(v.mean + at * v.std, v.low), v.high) for at in _PROBES)
@@ -116,6 +140,7 @@ def _zeros_of_image(function: Callable[[float], float], v: Spread) -> float:
 
 
 def add(a: Spread, b: Spread) -> Spread:
+    """The spread of a + b, as if a and b were independent of each other."""
     return Spread(
         a.low + b.low,
         a.high + b.high,
@@ -128,6 +153,7 @@ def add(a: Spread, b: Spread) -> Spread:
 
 
 def scale(v: Spread, factor: float) -> Spread:
+    """The spread of v * factor."""
     one, other = v.low * factor, v.high * factor
     low, high = (one, other) if factor >= 0 else (other, one)
     return Spread(
@@ -155,10 +181,12 @@ def shift(v: Spread, by: float) -> Spread:
 
 
 def subtract(a: Spread, b: Spread) -> Spread:
+    """The spread of a - b."""
     return add(a, scale(b, -1.0))
 
 
 def multiply(a: Spread, b: Spread) -> Spread:
+    """The spread of a * b, as if a and b were independent of each other."""
     corners = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
     one, other = a.std * a.std, b.std * b.std
     variance = one * other + a.mean * a.mean * other + b.mean * b.mean * one
@@ -174,27 +202,37 @@ def multiply(a: Spread, b: Spread) -> Spread:
 
 
 def reciprocal(v: Spread) -> Spread:
-    """Raises: OutOfDomain: 0 is in range."""
+    """The spread of 1 / v.
+
+    Raises:
+        OutOfDomain: 0 is in the range of v.
+    """
     if v.low <= 0 <= v.high:
         raise OutOfDomain(f"1 / x with x from {v.low:.3g} to {v.high:.3g}")
     return image(lambda x: 1 / x, v)
 
 
 def divide(a: Spread, b: Spread) -> Spread:
-    """Raises: OutOfDomain: 0 is in b's range."""
+    """The spread of a / b.
+
+    Raises:
+        OutOfDomain: 0 is in the range of b.
+    """
     return multiply(a, reciprocal(b))
 
 
 def square(v: Spread) -> Spread:
+    """The spread of v * v."""
     return image(lambda x: x * x, v, 0.0)
 
 
 def absolute(v: Spread) -> Spread:
+    """The spread of abs(v)."""
     return image(abs, v, 0.0)
 
 
 def share_below(a: Spread, b: Spread) -> float:
-    """The share of elements of `a` that are less than those of `b`; both count as normal."""
+    """The share of pairs in which the element of `a` is less than that of `b`, both as normal."""
     gap = sqrt(a.std * a.std + b.std * b.std)
     if gap == 0:
         return float(a.mean < b.mean)
@@ -202,13 +240,14 @@ def share_below(a: Spread, b: Spread) -> float:
 
 
 def share_equal(a: Spread, b: Spread) -> float:
-    """The share of elements that are equal in both: whole numbers or zeros only."""
+    """The share of pairs of equal elements. Floats are equal only where both are 0."""
     if a.is_whole and b.is_whole:
         return subtract(a, b).share_of_zeros
     return a.share_of_zeros * b.share_of_zeros
 
 
 def rectify(v: Spread) -> Spread:
+    """The spread of max(v, 0)."""
     return image(lambda x: max(x, 0.0), v)
 
 
@@ -216,7 +255,7 @@ def rectify(v: Spread) -> Spread:
 
 
 def mix(*parts: Spread) -> Spread:
-    """Any element may come from any part, in equal shares."""
+    """The spread of a tensor whose elements come from all parts, in equal shares."""
     count = len(parts)
     mean = sum(p.mean for p in parts) / count
     second = sum(p.mean * p.mean + p.std * p.std for p in parts) / count
@@ -232,6 +271,7 @@ def mix(*parts: Spread) -> Spread:
 
 
 def with_zeros(v: Spread) -> Spread:
+    """The spread of a tensor in which half of the elements of `v` became 0."""
     return mix(v, point(0.0))
 
 
@@ -239,12 +279,13 @@ def with_zeros(v: Spread) -> Spread:
 
 
 def total(v: Spread, count: float) -> Spread:
-    """The sum of `count` elements.
+    """The spread of the sum of `count` elements.
 
-    With few, one far element may decide: the rest is then at its mean.
+    The deviation grows with the root of `count` if elements are independent, else with `count`.
     """
     mean = count * v.mean
     std = v.std * (sqrt(count) if v.independent else count)
+    # In a sum of few elements a single far element decides, so six deviations are not enough.
     rest = (count - 1) * v.mean
     low = min(mean - SIGMAS * std, rest + v.low)
     high = max(mean + SIGMAS * std, rest + v.high)
@@ -260,14 +301,13 @@ def total(v: Spread, count: float) -> Spread:
 
 
 def average(v: Spread, count: float) -> Spread:
+    """The spread of the mean of `count` elements."""
     return scale(total(v, count), 1 / count) if count > 1 else v
 
 
 def contract(a: Spread, b: Spread, count: float) -> Spread:
-    """The sum of `count` products.
-
-    Signs drawn afresh for each term on one side are enough for terms to cancel.
-    """
+    """The spread of the sum of `count` products of elements of a and b."""
+    # Random signs on one side are enough for terms to cancel, whatever the other side is.
     product = multiply(a, b)
     cancels = product.independent or _has_fresh_signs(a) or _has_fresh_signs(b)
     summed = total(product._replace(independent=cancels), count)
@@ -275,6 +315,7 @@ def contract(a: Spread, b: Spread, count: float) -> Spread:
 
 
 def _has_fresh_signs(v: Spread) -> bool:
+    """Whether elements are independent and about as often negative as positive."""
     return v.independent and abs(v.mean) < 0.1 * v.std
 
 
@@ -294,6 +335,7 @@ def extreme(v: Spread, count: float, sign: int) -> Spread:
     deviations = sqrt(2 * max(logarithm - log(2 * sqrt(logarithm)), 0.0))
     mean = v.mean + sign * deviations * v.std
     std = v.std / (1 + 0.45 * deviations)
+    # If 0 is the end of the range, a single zero is the extreme; if not, all must be 0.
     is_at_end = v.low == 0 if sign < 0 else v.high == 0
     zeros = 1 - (1 - v.zeros) ** count if is_at_end else v.zeros**count
     return Spread(
@@ -308,6 +350,7 @@ def extreme(v: Spread, count: float, sign: int) -> Spread:
 
 
 def _last_of_few(v: Spread, count: float, sign: int) -> Spread:
+    """The same for whole numbers of which there are fewer than `count` in the range."""
     width = v.high - v.low
     share = (v.mean - v.low if sign > 0 else v.high - v.mean) if width == 1 else 1 / (width + 1)
     reached = 1 - (1 - min(max(share, 0.0), 1.0)) ** count

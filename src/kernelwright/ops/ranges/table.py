@@ -1,4 +1,4 @@
-"""How an operator's results are spread, for every operator."""
+"""The table of rules for the spread of results, with a rule for every operator."""
 
 from collections.abc import Mapping
 
@@ -23,15 +23,15 @@ def result_spreads(
     spreads: Mapping[str, Spread | tuple[Spread, ...]],
     made: tuple[TensorType, ...],
 ) -> tuple[Spread, ...]:
-    """The range of each result of a call.
+    """The spread of each result of a call.
 
     Args:
         bound: the call's parameters, types in place of tensors.
-        spreads: of each tensor parameter; tuples for sequences of tensors.
+        spreads: tensor parameter -> spread; a tuple of spreads for a sequence of tensors.
         made: the types of the results.
 
     Raises:
-        OutOfDomain: a function would be given what it is not defined for.
+        OutOfDomain: an operand's range holds values for which the operator is not defined.
     """
     spreads_made = RULES[operator.name](Given(bound, spreads, made))
     return (spreads_made,) if isinstance(spreads_made, Spread) else spreads_made

@@ -1,9 +1,9 @@
 """Reads, masks and results of an attention, tile by tile: scores never lie in memory.
 
-A program owns rows of queries and columns of values. It walks the keys block by block, with the
-largest score of each row so far, the sum of exponentials and the weighted values; when a larger
-score comes, what was summed is scaled down. Axes: "b" a batch and head, "m" queries, "n" keys,
-"e" the width of queries and keys, "v" of values.
+A program owns rows of queries and columns of values, and walks the keys block by block. For each
+row it keeps the largest score so far, the sum of exponentials and the weighted values. When a
+larger score comes, both sums are scaled down (Dao et al., 2022, arXiv:2205.14135). Axes: "b" a
+batch and head, "m" queries, "n" keys, "e" the width of queries and keys, "v" the width of values.
 """
 
 from functools import cached_property
@@ -39,10 +39,18 @@ _SUFFIXES = {
 
 
 class Flash:
-    """A program with one attention, as its kernel sees it."""
+    """A program with one attention, as its kernel sees it.
+
+    Shapes: query (*batch, m, e), key (*batch, n, e), value (*batch, n, v), result (*batch, m, v).
+    """
 
     def __init__(self, program: Program) -> None:
-        """Raises: NotWritable: it has not one attention, or something around it has no form."""
+        """Reads the program.
+
+        Raises:
+            NotWritable: the program has no attention or several, is in float64, or has a call
+                after the attention without kernel text.
+        """
         self.program = program
         calls = [c for c in program.calls if c.op == "scaled_dot_product_attention"]
         if len(calls) != 1:
@@ -71,13 +79,13 @@ class Flash:
 
     @cached_property
     def symbols(self) -> dict[str, str]:
-        """Axis -> size."""
+        """Axis "m", "n", "e" or "v" -> size text."""
         query, value = (self.sizes.of(self.names[name]) for name in "qv")
         return {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
 
     @cached_property
     def batch(self) -> Index:
-        """Index of the result's dimensions before the last two."""
+        """Index of the result's dimensions before the last two; they walk the axis "b" together."""
         shape, texts = self.out.shape[:-2], self.sizes.of(self.call.outputs[0])[:-2]
         wide = [at for at, size in enumerate(shape) if size > 1]
         walked = flat_axis("b", [texts[at] for at in wide], [shape[at] for at in wide])
@@ -85,11 +93,17 @@ class Flash:
         return tuple(known.get(at, ()) for at in range(len(shape)))
 
     def body(self, name: str, *, widens: bool = True) -> PullBody:
-        """A body over one of the kernel's tiles."""
+        """A body over one of the kernel's tiles.
+
+        Args:
+            name: "q", "k", "v", "mask" or "out".
+            widens: whether 16-bit floats are loaded as fp32.
+        """
         view: dict[str, AxisText] = {}
         if any(self.batch):
             view["b"] = AxisText("pid_b", parts=self._parts["b"])
         for axis, suffix in _SUFFIXES[name].items():
+            # Tiles share the slices of an axis, so the kernel computes each slice once.
             symbol, parts = self.symbols[axis], self._parts[axis]
             view[axis] = AxisText(f"offs_{axis}", suffix, symbol, parts=parts)
         return PullBody(
@@ -99,13 +113,18 @@ class Flash:
 
     @property
     def is_wide(self) -> bool:
+        """Whether some tensor needs 64-bit offsets."""
         return is_wide(self.program)
 
     def _dim(self, axis: str) -> Dim:
         return (Term(axis, self.symbols[axis], self.lengths[axis]),)
 
     def load(self, name: str) -> list[str]:
-        """Lines that load the tile of a factor, in its dtype, zero where it is not."""
+        """Lines that load the tile of a factor, in the program's dtype, with zeros outside.
+
+        Args:
+            name: "q", "k" or "v", which is also the variable of the tile.
+        """
         value = self.names[name]
         is_plain = only_views(self.program, value, CUTS)
         body = self.body(name, widens=not is_plain)
@@ -113,6 +132,8 @@ class Flash:
         before = self._shared(body, align(self.batch, body.shape(value)[:-2]), value, name)
         text = body.value(value, (*before, *map(self._dim, inner)))
         if not is_plain:
+            # Fused calls may turn the zeros of masked loads into other numbers. A weight of 0 does
+            # not help against them: 0 * inf is NaN.
             inside = mask([axis for axis in body.view if axis in _SUFFIXES[name]], body.view)
             cast = "" if self.dtype == "float32" else f".to(tl.{self.dtype})"
             text = f"tl.where({inside}, {text}, 0.0){cast}"
@@ -120,14 +141,18 @@ class Flash:
 
     @cached_property
     def num_loads(self) -> dict[str, int]:
-        """How many tensors each factor's tile is made of."""
+        """Factor -> number of loads that its tile is made of, for the estimate of shared memory."""
         return {name: sum("tl.load(" in line for line in self.load(name)) for name in "qkv"}
 
     def _shared(self, body: PullBody, before: Index, value: str, name: str) -> Index:
-        """The batch's index with the head that a group of queries shares."""
+        """The batch index of a factor, with grouped heads (`enable_gqa`) taken into account.
+
+        Several heads of queries share one head of keys and values.
+        """
         heads, own = self.out.shape[-3:-2], body.shape(value)[-3:-2]
         if name == "q" or not self.call.arg("enable_gqa") or heads == own:
             return before
+        # A single head is shared by all queries; a dimension of size 1 has no position.
         if own == (1,):
             return (*before[:-1], ())
         texts = self.sizes.of(self.names["q"])[-3], self.sizes.of(value)[-3]
@@ -136,7 +161,8 @@ class Flash:
         return (*before[:-1], head)
 
     def masked(self) -> list[str]:
-        """Lines that leave out, or add to, scores as mask and causality say."""
+        """Lines that set scores to -inf outside keys, mask and causality, or add a float mask."""
+        # Keys past the end are loaded as zeros. Their score of 0 would get a weight.
         inside = f"offs_n[None, :] < {self.symbols['n']}"
         if self.call.arg("is_causal"):
             inside = f"({inside}) & (offs_n[None, :] <= offs_m[:, None])"
@@ -152,7 +178,7 @@ class Flash:
         return [*body.lines, f'scores = tl.where({inside}, {added}, float("-inf"))']
 
     def _epilogue(self) -> PullBody:
-        """The calls that follow on the result."""
+        """A body with the calls that follow the attention, over the variable `result`."""
         body = self.body("out")
         index = (*self.batch, self._dim("m"), self._dim("v"))
         body.place(self.call.outputs[0], index, "result")
@@ -164,7 +190,7 @@ class Flash:
 
     @property
     def scale(self) -> str:
-        """Symbol or number that scores are multiplied by."""
+        """Symbol or number by which scores are multiplied, 1 / sqrt(e) unless the call has one."""
         factor = self.call.arg("scale")
         width = self.symbols["e"]
         return (
@@ -175,15 +201,16 @@ class Flash:
 
     @property
     def batches(self) -> str:
-        """Text of how many batches and heads there are."""
+        """Text of the number of batches times heads."""
         return times(*(term.size for dim in self.batch for term in dim))
 
     def slices(self, axis: str) -> list[str]:
-        """Lines of the variables for slices of an axis.
+        """Lines that compute the slice variables of an axis.
 
         Raises:
-            NotWritable: one has the name of another axis's.
+            NotWritable: a slice of another axis has the same name.
         """
+        # All tiles share the slices of an axis, but each tile names slices from its own view.
         taken = {name for other, names in self._parts.items() if other != axis for name in names}
         if taken & self._parts[axis].keys():
             raise NotWritable("views split two axes alike")

@@ -12,7 +12,11 @@ from kernelwright.teacher.tile.source import assemble, kernel, out_buffers
 
 
 def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
-    """One kernel, or one of partial results and one that merges them."""
+    """The candidate: one kernel, or for split keys a kernel of partial results and a merge.
+
+    Raises:
+        NotWritable: a factor or the mask has no kernel text.
+    """
     kernels, buffers = _Kernels(flash, tile).made()
     buffers += out_buffers(flash.epilogue, flash.outputs)
     named = [text for one in kernels for text in (*one.sizes, one.grid, *one.constants.values())]
@@ -22,6 +26,8 @@ def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
 
 
 class _Kernels:
+    """The kernels of one attention at one tile."""
+
     def __init__(self, flash: Flash, tile: AttentionTile) -> None:
         self._flash, self._tile = flash, tile
         self._symbols = flash.symbols
@@ -31,7 +37,7 @@ class _Kernels:
         self._mode = f', input_precision="{tile.precision}"' if is_single else ""
 
     def made(self) -> tuple[list[Kernel], list[Buffer]]:
-        """The kernels in order, and the memory between them."""
+        """The kernels in launch order, and the buffers between them."""
         flash, splits = self._flash, self._tile.splits
         loop = "flash" if self._is_held else "flash_chunked"
         # All of the width at any size: the wrapper knows how long it is.
@@ -73,7 +79,7 @@ class _Kernels:
 
     @property
     def _grid(self) -> str:
-        """Text of how many tiles there are."""
+        """Text of the number of tiles: batches x blocks of queries x blocks of values."""
         rows, columns = self._symbols["m"], self._symbols["v"]
         batches = f"{self._flash.batches} * " if any(self._flash.batch) else ""
         return f"{batches}triton.cdiv({rows}, BLOCK_M) * triton.cdiv({columns}, BLOCK_V)"
@@ -81,23 +87,28 @@ class _Kernels:
     @property
     def _end(self) -> str:
         """Text of where the keys of a block of queries end."""
+        # Under a causal mask, keys after the last query of the block weigh nothing.
         keys = self._symbols["n"]
         is_causal = self._flash.call.arg("is_causal")
         return f"tl.minimum({keys}, (pid_m + 1) * BLOCK_M)" if is_causal else keys
 
     def _row(self, split: str) -> str:
-        """Text of the number of a split's row."""
+        """Text of the row number in the buffers (splits, batches, queries) of partial results."""
         rows = self._symbols["m"]
         if not any(self._flash.batch):
             return f"{split} * {rows} + offs_m"
         return f"({split} * {factor(self._flash.batches)} + pid_b) * {rows} + offs_m"
 
     def _weighted(self, begin: str, end: str) -> list[str]:
-        """Lines that leave the values' sum in `acc`, with the rows' `row_max` and `row_sum`."""
+        """Lines that walk keys and values from `begin` to `end`.
+
+        They leave the weighted values in `acc`, (BLOCK_M, BLOCK_V), with `row_max` and `row_sum`.
+        """
         flash, keys = self._flash, self._symbols["n"]
         query = flash.load("q")
         scores = self._scores([] if self._is_held else query)
         value = flash.load("v")
+        # `tl.dot` needs both factors in one dtype; weights are computed in fp32.
         weights = "weights" if flash.dtype == "float32" else f"weights.to(tl.{flash.dtype})"
         loop = [
             *scores,
@@ -118,7 +129,7 @@ class _Kernels:
         ]
 
     def _finished(self) -> list[str]:
-        """Lines that make the result of the sums, what follows on it, and store."""
+        """Lines that divide the sums, compute the calls that follow, and store the outputs."""
         epilogue = self._flash.epilogue
         stores = [epilogue.store(f"{name}_ptr", name) for name in self._flash.outputs]
         return [
@@ -129,7 +140,11 @@ class _Kernels:
         ]
 
     def _scores(self, query: list[str]) -> list[str]:
-        """Lines that make a block of scores; in chunks of the width where `query` is loaded."""
+        """Lines that compute a block of scores, (BLOCK_M, BLOCK_N).
+
+        Args:
+            query: lines that load queries, if the width is walked in chunks; else empty.
+        """
         key, scale = self._flash.load("k"), self._flash.scale
         if not query:
             return [*key, f"scores = tl.dot(q, k{self._mode}) * {scale}"]
@@ -148,7 +163,7 @@ class _Kernels:
         ]
 
     def _place(self) -> list[str]:
-        """Lines that find the program's tile."""
+        """Lines that compute the program's tile: pid_m, pid_v, pid_b, offs_m and offs_v."""
         flash, rows, columns = self._flash, self._symbols["m"], self._symbols["v"]
         batch = "pid // (num_m * num_v)"
         if flash.is_wide:

@@ -1,7 +1,7 @@
 """Attention of few queries to many keys: programs share a row's keys, a kernel merges their parts.
 
-Each split of the keys leaves its rows' largest score, the sum of exponentials and the weighted
-values, as the loop over blocks keeps them; two splits are brought to one base as two blocks are.
+Each split of the keys stores the largest score, the sum of exponentials and the weighted values of
+its rows. The merge scales two splits to one base, as the loop over blocks does with two blocks.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,13 @@ from kernelwright.teacher.tile.index import times
 
 
 def split_bounds(keys: str, end: str) -> list[str]:
-    """Lines that find the keys of a program's split.
+    """Lines that compute the first key of a program's split and the end of its keys.
 
     Args:
-        keys: size symbol of all of them.
-        end: text of where those of a block of queries end.
+        keys: size symbol of all keys.
+        end: text of where the keys of a block of queries end.
     """
+    # Shares are whole blocks, so that no block of keys belongs to two splits.
     return [
         "split = tl.program_id(1)",
         f"share = tl.cdiv(tl.cdiv({keys}, BLOCK_N), SPLIT_N) * BLOCK_N",
@@ -27,7 +28,11 @@ def split_bounds(keys: str, end: str) -> list[str]:
 
 
 def split_buffers(splits: int, batches: str, symbols: Mapping[str, str]) -> list[Buffer]:
-    """The results of the splits: peaks and masses of rows, and rows of weighted values."""
+    """The buffers of the splits' results, in fp32.
+
+    They are `peak` and `mass`, (splits, rows), and `part`, (splits, rows, v): the largest score,
+    the sum of exponentials and the weighted values of each row.
+    """
     rows = times(batches, symbols["m"])
     return [
         Buffer(name="peak", sizes=(str(splits), rows)),
@@ -37,7 +42,7 @@ def split_buffers(splits: int, batches: str, symbols: Mapping[str, str]) -> list
 
 
 def split_stores(row: str, symbols: Mapping[str, str]) -> list[str]:
-    """Lines that store what a split found; `row` is the text of the rows' numbers."""
+    """Lines that store the results of a split; `row` is the text of the rows' numbers."""
     return [
         f"row = {row}",
         "# Every block of values finds the same peaks and masses.",
@@ -51,7 +56,13 @@ def split_stores(row: str, symbols: Mapping[str, str]) -> list[str]:
 
 
 def merged(row: str, symbols: Mapping[str, str]) -> list[str]:
-    """Lines that bring all splits of the rows together, one after the other."""
+    """Lines that merge the results of all splits, one split after the other.
+
+    Args:
+        row: text of the rows' numbers, over the variable `split`.
+        symbols: axis -> size symbol.
+    """
+    # A split without any key for a row has the peak -inf. `base` keeps exp(-inf - -inf) from NaN.
     loop = [
         f"row = {row}",
         f'peak = tl.load(peak_ptr + row, mask=offs_m < {symbols["m"]}, other=float("-inf"))',

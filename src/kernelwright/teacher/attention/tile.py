@@ -22,7 +22,7 @@ ONLINE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttentionTile:
-    """The tile that a program owns, and its walk."""
+    """The tile of queries and values that a program owns, and the blocks of keys that it walks."""
 
     queries: int
     keys: int

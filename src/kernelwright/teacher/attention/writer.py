@@ -55,7 +55,7 @@ _REGISTERS = 64
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
+    """Whether the program has one attention that can be written, with all calls around it."""
     try:
         flash = Flash(program)
         flash_candidate(flash, _tiles(flash, "strict")[0])
@@ -77,7 +77,13 @@ def _write(program: Program, tile: AttentionTile) -> Candidate:
 
 
 def _tiles(flash: Flash, precision: str) -> list[AttentionTile]:
-    """Every tile that fits, the best first; those of one precision first of it each."""
+    """Every tile that fits, the best first.
+
+    For each tile size the precisions follow each other, the faster first.
+
+    Raises:
+        NotWritable: no tile fits.
+    """
     is_half = flash.dtype != "float32"
     fitting = [
         tile
@@ -92,8 +98,10 @@ def _tiles(flash: Flash, precision: str) -> list[AttentionTile]:
 
 
 def _split(flash: Flash, tile: AttentionTile) -> Iterator[AttentionTile]:
-    """The tile with keys shared by programs, where without that most of the GPU would idle; those
-    that fill it first."""
+    """Yields the tile with 32 to 2 splits of the keys, most splits first.
+
+    There are at most two programs a processor, and a split has at least two blocks of keys.
+    """
     batches = prod(flash.out.shape[:-2])
     blocks = ceil(flash.lengths["m"] / tile.queries) * ceil(flash.lengths["v"] / tile.values)
     for splits in (32, 16, 8, 4, 2):
@@ -103,7 +111,11 @@ def _split(flash: Flash, tile: AttentionTile) -> Iterator[AttentionTile]:
 
 
 def _tile(flash: Flash, sides: Sides, mode: str) -> AttentionTile | None:
-    """Nothing where it takes too much shared memory, or idles over more than half its rows."""
+    """The tile of these sides; None if it is unsuitable for the program.
+
+    A tile is unsuitable if it takes too much shared memory. Nor may half of its rows be padding,
+    or fp32 values spill registers.
+    """
     queries, keys, warps, stages = sides
     width, values = (max(16, min(power_of_two(flash.lengths[axis]), _MAX_WIDTH)) for axis in "ev")
     if width < flash.lengths["e"]:

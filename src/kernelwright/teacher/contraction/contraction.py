@@ -40,7 +40,11 @@ CONTRACTIONS = names_with(Trait.MATRIX_PRODUCT)
 
 @dataclass(frozen=True, kw_only=True)
 class Contraction(Product):
-    """A program with one matrix product."""
+    """A program with one matrix product: out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n].
+
+    A dimension that is missing has no axis: "b" without a batch, "m" or "n" if a factor is a
+    vector.
+    """
 
     lhs: Side
     rhs: Side
@@ -55,10 +59,12 @@ class Contraction(Product):
         return span(self.program, self.call, self.index, (self.lhs, self.rhs))
 
     def loop(self, schedule: ProductSchedule) -> str:
+        """The plan's name of the loop: "matmul" or "split_k", "_triangular" if triangles cut it."""
         name = "split_k" if schedule.split_k > 1 else "matmul"
         return f"{name}_triangular" if self.span.lines else name
 
     def begin(self, body: TileBody) -> None:
+        """Places the product, with the bias and the scales of the call itself, on the path."""
         call = self.call
         bias = call.arg("bias") if call.op == "linear" else None
         if call.op in ("addmm", "baddbmm"):
@@ -73,20 +79,21 @@ class Contraction(Product):
         self.place(body, f"{scaled} + {added}")
 
     def factors(self, step: str) -> tuple[Factor, Factor]:
-        """Both factors' tiles.
+        """The tiles of both factors, the left one first.
 
         Args:
             step: text of how far the loop moves along "k".
 
         Raises:
-            NotWritable: one is no matrix, or made by what has no form here.
+            NotWritable: a factor does not vary along both axes of its tile, or an operator that
+                computes a factor has no kernel text.
         """
         lhs, rhs = factor_views("b" in self.lengths)
         return Factor(self, self.lhs, "a", lhs, step), Factor(self, self.rhs, "b", rhs, step)
 
     @cached_property
     def has_tiles(self) -> bool:
-        """Both factors are matrices that tiles can be loaded from."""
+        """Whether both factors are matrices whose tiles can be loaded or computed."""
         if "m" not in self.lengths or "n" not in self.lengths:
             return False
         try:
@@ -96,7 +103,7 @@ class Contraction(Product):
         return True
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
-        """The shared memory of a step's tiles."""
+        """Bytes of shared memory for the factor tiles of one step, in all pipeline stages."""
         return shared_bytes(self, schedule, *self._loads)
 
     @cached_property
@@ -105,6 +112,8 @@ class Contraction(Product):
         return (lhs.num_loads, lhs.is_plain), (rhs.num_loads, rhs.is_plain)
 
     def accumulate(self, schedule: ProductSchedule) -> list[str]:
+        """Lines that leave the tile of the sum, (BLOCK_M, BLOCK_N) in fp32, in `acc`."""
+        # A program of split-K takes every SPLIT_K-th block, beginning with its own number.
         first = f"{self.span.begin} + " if self.span.begin != "0" else ""
         first += "tl.program_id(1) * BLOCK_K + " if schedule.split_k > 1 else ""
         step = "BLOCK_K * SPLIT_K" if schedule.split_k > 1 else "BLOCK_K"
@@ -116,6 +125,7 @@ class Contraction(Product):
             "rows = offs_m % M",
             "cols = offs_n % N",
         ]
+        # Rows and columns that wrap around read memory that exists: loads are masked along K alone.
         factors = self.factors(step)
         loop = [line for one in factors for line in one.load]
         needs_ks = any("ks" in line for line in loop)
@@ -139,11 +149,11 @@ def _scales(call: Call) -> tuple[str, str]:
 
 
 def find(program: Program) -> Contraction:
-    """The program's one matrix product, with its factors' and its own index.
+    """The program's one matrix product, with the indices of its factors and of its result.
 
     Raises:
-        NotWritable: there is none or more than one, an output does not depend on the product, or
-            its form has no kernel here.
+        NotWritable: the program has no matrix product or several, an output does not depend on the
+            product, or the factors are neither fp32, fp16 nor bf16.
     """
     calls = [call for call in program.calls if call.op in CONTRACTIONS]
     if len(calls) != 1:
@@ -195,14 +205,18 @@ def _check_outputs(program: Program, product: Call) -> None:
 
 
 def factors(call: Call) -> tuple[str, str]:
-    """Names of the two factors."""
+    """Names of the two factors, the left one first."""
+    # linear(input, weight, bias) has its factors first; addmm(input, mat1, mat2) has them last.
     tensors = [call.arg(p.name) for p in call.operator.params if p.kind is ParameterKind.TENSOR]
     first, second = tensors[:2] if call.op == "linear" else tensors[-2:]
     return first.name, second.name
 
 
 class _Axes:
-    """Symbols and indices of a product of these shapes (the rhs as (.., k, n))."""
+    """Symbols and indices of a product of these shapes.
+
+    Shapes: batch (*b), lhs (*b, m, k) or (*rows, k), rhs (*b, k, n) or (k,).
+    """
 
     def __init__(self, batch: tuple[int, ...], lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
         # Without a batch every leading dimension of the left factor is a row.
@@ -223,6 +237,7 @@ class _Axes:
         if not dims:
             return ()
         names = [symbol] if len(dims) == 1 else [f"{symbol}{i}" for i in range(len(dims))]
+        # A product follows its factors, because the wrapper sets sizes in this order.
         self.symbols += [*names, symbol] if len(dims) > 1 else names
         self.lengths[axis] = 1
         for size in dims:
@@ -233,7 +248,13 @@ class _Axes:
 
 
 def _broadcast_batch(index: Index, batch: tuple[int, ...], dims: tuple[int, ...]) -> Index:
-    """Index of one factor's batch dimensions, where it may broadcast."""
+    """Index of one factor's batch dimensions; a dimension that broadcasts has an empty index.
+
+    Args:
+        index: index of the result's batch dimensions.
+        batch: sizes of the result's batch dimensions.
+        dims: sizes of the factor's batch dimensions, which may be fewer.
+    """
     tail = index[len(index) - len(dims) :]
     wide = batch[len(batch) - len(dims) :]
     return tuple(

@@ -18,7 +18,10 @@ from kernelwright.teacher.tile.views import Side, only_views, sources
 
 
 def factor_views(is_batched: bool) -> tuple[View, View]:
-    """The axes of both factors' tiles; slices of an axis that they share have one name."""
+    """The axes of the left and of the right factor's tile: (m, k) and (k, n).
+
+    Both views share the `parts` of "b" and "k", so a slice of such an axis has one variable.
+    """
     batch: dict[str, AxisText] = {"b": AxisText("pid_b")} if is_batched else {}
     m, k, n = AxisText("rows", "[:, None]"), AxisText("ks", "[None, :]", "K"), AxisText("cols")
     lhs = {**batch, "m": m, "k": k}
@@ -30,13 +33,17 @@ class Factor:
     """Lines that load one factor's tile of a step in K; `text` is the variable that holds it."""
 
     def __init__(self, product: Product, side: Side, name: str, view: View, step: str) -> None:
-        """Args:
-            name: of the tile's variable, where it has no other.
+        """The lines of one factor.
+
+        Args:
+            side: the factor, with its index over the product's axes.
+            name: of the tile's variable, unless a load has named the variable already.
+            view: axes of the tile.
             step: text of how far the loop moves along "k".
 
         Raises:
-            NotWritable: it does not vary along "k" and the tile's other axis, or is made by what
-                has no form here.
+            NotWritable: the factor does not vary along "k" and the tile's other axis, or an
+                operator that computes the factor has no kernel text.
         """
         self.view, self.text = view, name
         self.num_loads = 1
@@ -53,7 +60,8 @@ class Factor:
             self._compute(product, side)
 
     def _walk(self, product: Product, side: Side, step: str) -> None:
-        """Pointers that move by a fixed stride."""
+        """Lines for a plain factor: pointers that move by a fixed stride at each step."""
+        # Addresses are computed once; a step adds one number to them.
         name, suffix = self.text, self.view["k"].suffix
         [(value, index)] = sources(product.program, side.value, side.index)
         value_type = product.program.type_of(value)
@@ -64,9 +72,10 @@ class Factor:
         self.advance = [f"{name}_ptrs += {times(step, stride)}"]
 
     def _compute(self, product: Product, side: Side) -> None:
-        """The calls in front of the product, computed from loads of a step."""
+        """Lines for any other factor: the calls in front of the product, over a step's loads."""
         name, suffix = self.text, self.view["k"].suffix
         is_copy = only_views(product.program, side.value, COPIES)
+        # Values that are only moved keep their dtype, as `tl.dot` takes 16-bit factors directly.
         body = product.body(self.view, loop="k", tag=f"_{name}", widens=not is_copy)
         text = body.value(side.value, side.index)
         self.start, self.num_loads = body.before, body.num_tiles
@@ -80,7 +89,7 @@ class Factor:
 
 
 def is_plain(product: Product, side: Side) -> bool:
-    """The factor is an input, seen through views, in which a step along K is a fixed stride."""
+    """Whether the factor is an input, seen through views, in which "k" has a fixed stride."""
     inputs = list(sources(product.program, side.value, side.index))
     if len(inputs) != 1 or not only_views(product.program, side.value):
         return False

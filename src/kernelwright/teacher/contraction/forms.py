@@ -29,7 +29,11 @@ _COMBINE = ProductSchedule(
 
 
 def tiled(product: Product, schedule: ProductSchedule) -> Candidate:
-    """One kernel: a program computes a tile of the product and its epilogue, or many in turn."""
+    """One kernel: a program computes one tile of the product with its epilogue, or many in turn.
+
+    Raises:
+        NotWritable: a call after the product has no kernel text.
+    """
     program = product.program
     body = product.body(product.view())
     epilogue(product, body, after(product))
@@ -53,7 +57,13 @@ def tiled(product: Product, schedule: ProductSchedule) -> Candidate:
 
 
 def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
-    """Two kernels: partial products over slices of K, then their sum and the epilogue."""
+    """Two kernels: partial sums over slices of K, then their sum and the epilogue.
+
+    The partial sums are in fp32 and have the shape (SPLIT_K, elements of the result).
+
+    Raises:
+        NotWritable: a call after the product has no kernel text.
+    """
     view = product.view()
     place = offset(product.index, product.out, view)
     sums = product.accumulate(schedule)
@@ -78,6 +88,7 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
         product.texts.symbols,
         product.constants,
     )
+    # The epilogue need not be linear, so it has to wait until all slices are added.
     combine, results = _combine(product, schedule)
     partial = Buffer(name="partial", sizes=(str(schedule.split_k), product.numel))
     return _assembled(product, schedule, [split, combine], [partial, *results])

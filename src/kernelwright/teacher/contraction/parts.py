@@ -28,6 +28,8 @@ def round_to_tf32(x):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProductSchedule:
+    """The choices of one kernel of a sum of products: tile, warps, stages, walk and precision."""
+
     block_m: int
     block_n: int
     block_k: int
@@ -102,7 +104,11 @@ class Product(ABC):
         """Place `acc`, with the call's own bias, on the body's path."""
 
     def place(self, body: TileBody, text: str) -> None:
-        """Put the call's result, of this text over `acc`, on the body's path."""
+        """Put the call's result on the body's path.
+
+        Args:
+            text: expression for the result over `acc`, or "acc" itself.
+        """
         name = self.call.outputs[0]
         if text != "acc":
             body.lines.append(f"{name} = {text}")
@@ -110,16 +116,18 @@ class Product(ABC):
 
     @property
     def out(self) -> TensorType:
+        """Type of the call's result."""
         return self.call.types[0]
 
     @property
     def numel(self) -> str:
-        """Text of how many elements the result has."""
+        """Text of the number of elements of the result."""
         axes = {"b": self.batch_size, "m": "M", "n": "N"}
         return times(*(symbol for axis, symbol in axes.items() if axis in self.lengths))
 
     @property
     def element_bytes(self) -> int:
+        """Bytes of one element of a factor."""
         return DTYPE_BYTES[self.dtype]
 
     @cached_property
@@ -136,7 +144,7 @@ class Product(ABC):
         tag: str = "",
         widens: bool = True,
     ) -> PullBody:
-        """A body over axes of the kernel."""
+        """A body over axes of the kernel; `PullBody` explains the arguments."""
         return PullBody(
             self.program, view, self.texts, RULES,
             is_wide=self.is_wide, inside=inside, loop=loop, tag=tag, widens=widens,
@@ -144,7 +152,7 @@ class Product(ABC):
 
     @cached_property
     def is_wide(self) -> bool:
-        """Some tensor needs 64-bit offsets."""
+        """Whether some tensor needs 64-bit offsets."""
         return is_wide(self.program)
 
     def view(self) -> View:
@@ -156,7 +164,7 @@ class Product(ABC):
         return view | ({"b": AxisText(self.batch_position)} if "b" in self.lengths else {})
 
     def position(self, schedule: ProductSchedule) -> list[str]:
-        """Lines that find the program's tile: offs_m, offs_n and the batch's position."""
+        """Lines that compute the program's tile: offs_m, offs_n and the batch position."""
         lines = [
             f"pid = {'tile' if schedule.programs else 'tl.program_id(0)'}",
             "num_m, num_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)",
@@ -203,7 +211,7 @@ def shared_bytes(product: Product, schedule: ProductSchedule, lhs: Loads, rhs: L
 
 
 def dot(product: Product, schedule: ProductSchedule, left: str, right: str) -> str:
-    """Line that adds the product of two tiles to `acc`."""
+    """Line that adds the product of two tiles, (m, k) and (k, n), to `acc`."""
     if product.dtype != "float32":  # 16-bit factors have one mode, with sums in fp32
         return f"acc = tl.dot({left}, {right}, acc)"
     # Factors that were rounded in the kernel lose nothing to the cut of mode "tf32".
@@ -219,7 +227,14 @@ def plan(
     suffix: str = "",
     tiles: dict[str, int] | None = None,
 ) -> KernelPlan:
-    """Plan of one kernel; its name says what it starts with."""
+    """The plan of one kernel.
+
+    Args:
+        loop: name of the kernel's loop.
+        calls: the calls that the kernel computes, in program order.
+        suffix: part of the kernel's name, to tell kernels of one candidate apart.
+        tiles: tile sizes of the kernel, if they are not the schedule's.
+    """
     return KernelPlan(
         kernel=kernel_name(product.program, suffix),
         fuses=tuple(call.op for call in calls),
@@ -231,13 +246,13 @@ def plan(
 
 
 def tile_grid(product: Product, second: str = "") -> str:
-    """One program a tile, times `second` in another dimension."""
+    """Text of a grid with one program a tile; `second` is the size of a second dimension."""
     tiles = _num_tiles(product, "triton")
     return f"({tiles}, {second})" if second else f"({tiles},)"
 
 
 def walked(product: Product, lines: Sequence[str]) -> list[str]:
-    """The lines of one tile in a loop over all tiles of a program's share."""
+    """The lines of one tile inside a loop over the tiles that a program owns."""
     return [
         "# As many programs as run at once: each takes every NUM_PROGRAMS-th tile.",
         f"num_tiles = {_num_tiles(product, 'tl')}",
@@ -247,7 +262,7 @@ def walked(product: Product, lines: Sequence[str]) -> list[str]:
 
 
 def walked_grid(product: Product) -> str:
-    """As many programs as walk the tiles."""
+    """Text of a grid of NUM_PROGRAMS programs, or of one a tile if the tiles are fewer."""
     return f"(min(NUM_PROGRAMS, {_num_tiles(product, 'triton')}),)"
 
 
@@ -257,7 +272,7 @@ def _num_tiles(product: Product, module: str) -> str:
 
 
 def wide(product: Product, name: str, text: str) -> str:
-    """Assignment of positions, in 64 bits where a tensor needs them."""
+    """Line that assigns positions to a variable, in 64 bits if a tensor needs them."""
     return f"{name} = ({text}).to(tl.int64)" if product.is_wide else f"{name} = {text}"
 
 
@@ -269,12 +284,13 @@ def assembled(
     counted: Mapping[str, str] = MappingProxyType({}),
     extra: str = "",
 ) -> Candidate:
-    """The candidate of these kernels and buffers, with the sizes that they name.
+    """The candidate of these kernels and buffers, with all sizes that they name.
 
     Args:
-        counted: further sizes -> their text over the product's.
-        extra: functions that the kernels call.
+        counted: further size symbols -> their wrapper text over the product's symbols.
+        extra: text of `@triton.jit` functions that the kernels call.
     """
+    # Only finished kernels tell which size symbols are needed: arguments, grids and buffers.
     named = [text for one_kernel in kernels for text in (*one_kernel.sizes, one_kernel.grid)]
     named += [text for one_kernel in kernels for text in one_kernel.constants.values()]
     named += [size for buffer in buffers for size in buffer.sizes]

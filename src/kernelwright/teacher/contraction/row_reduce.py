@@ -36,15 +36,17 @@ _COMBINE_TILES = {"BLOCK_M": 32, "num_warps": 4}
 
 
 def reduces_rows(product: Contraction) -> bool:
-    """Whether something after the product reduces."""
+    """Whether a call after the product is a reduction that this module has a form for."""
     return any(call.op in _KINDS for call in after(product))
 
 
 def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     """Two kernels: tiles reduced over their columns, then rows combined over tiles.
 
+    The partial results are in fp32 and have the shape (tiles of a row, rows).
+
     Raises:
-        NotWritable: the reduction is not over exactly the columns, or is not the only one.
+        NotWritable: the reduction is not over exactly the columns, or another reduction follows.
     """
     program, view = product.program, product.view()
     head, reduction, tail = _cut(product)
@@ -57,6 +59,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     if value not in body.path:
         raise NotWritable("a reduction of something else than the product")
     reduced = _reduced_index(reduction, body.path[value])
+    # The first kernel alone has the tile of the product: outputs of that shape are stored there.
     early = tuple(name for name in program.outputs if name in body.path)
     place = "pid_b * M + offs_m" if "b" in view else "offs_m"
     lines = [
@@ -99,6 +102,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
         sizes,
         computed={"BLOCK_T": "triton.next_power_of_2(T)"},
     )
+    # Rows are neighbours in the buffers, so a program's loads and stores are contiguous.
     names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
     buffers += [*out_buffers(body, early), *out_buffers(end, late)]
@@ -116,7 +120,7 @@ def _row_position(is_batched: bool) -> list[str]:
 
 
 def _cut(product: Contraction) -> tuple[tuple[Call, ...], Call, tuple[Call, ...]]:
-    """The calls before the reduction, the reduction, and those that use its result."""
+    """The calls that do not need the reduction, the reduction, and those that do."""
     calls = after(product)
     reduction = next(call for call in calls if call.op in _KINDS)
     late = {reduction.outputs[0]}
@@ -133,7 +137,11 @@ def _cut(product: Contraction) -> tuple[tuple[Call, ...], Call, tuple[Call, ...]
 
 
 def _reduced_index(reduction: Call, index: Index) -> Index:
-    """Index of the reduction's result."""
+    """Index of the reduction's result, where `index` is that of its operand.
+
+    Raises:
+        NotWritable: the reduction is not over exactly the columns, or is in another dtype.
+    """
     if reduction.op in ("sum", "mean") and reduction.arg("dtype") is not None:
         raise NotWritable("a reduction in another dtype")
     gone = dim_indices(reduction.arg("dim"), len(index))
@@ -147,7 +155,13 @@ def _reduced_index(reduction: Call, index: Index) -> Index:
 
 
 def _follow_tail(body: TileBody, tail: tuple[Call, ...]) -> None:
-    """Calls after the reduction; reductions of what has one element left change nothing."""
+    """Write into `body` the calls after the reduction.
+
+    A further reduction over dimensions of one element changes nothing and is a view.
+
+    Raises:
+        NotWritable: a further reduction is over more than one element.
+    """
     for call in tail:
         if call.op not in _KINDS:
             body.follow([call])
@@ -166,6 +180,8 @@ def _without(index: Index, gone: tuple[int, ...]) -> Index:
 
 
 def _partial_lines(kind: str, text: str) -> list[str]:
+    """Lines that reduce the tile `text` over its columns and store one result a row."""
+    # Columns past the end wrapped around to real values: the neutral element replaces these.
     mask = "mask=offs_m < M"
     if kind != "logsumexp":
         return [
@@ -184,6 +200,7 @@ def _partial_lines(kind: str, text: str) -> list[str]:
 
 
 def _combine_lines(kind: str, reduction: Call) -> list[str]:
+    """Lines that load the partial results of all tiles of a row and reduce them."""
     result = reduction.outputs[0]
     if kind != "logsumexp":
         mean = " / N" if reduction.op == "mean" else ""

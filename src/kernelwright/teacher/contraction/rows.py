@@ -17,12 +17,13 @@ from kernelwright.teacher.tile.source import finish, kernel, out_buffers
 
 
 def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
-    """One kernel for a product with a vector: a row reduction of elementwise products.
+    """One kernel for a product with a vector: each row is a sum of elementwise products.
 
     Raises:
         NotWritable: neither factor is a vector.
     """
     vectors = [axis for axis in ("n", "m") if product.lengths.get(axis, 1) == 1]
+    # Rows of the tile walk the matrix's own axis, so every element of the matrix is read once.
     axis = "n" if vectors[:1] == ["m"] else "m"
     if not vectors or axis not in product.lengths:
         raise NotWritable("no factor is a vector")
@@ -31,10 +32,12 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
     loop = product.body({**batch, axis: row, "k": AxisText("ks", "[None, :]", "K")})
     a, b = (loop.value(side.value, side.index) for side in (product.lhs, product.rhs))
     term = f"{a} * {b}"
+    # Loads are zero beyond K. Calls that are fused in front may turn these zeros into others.
     if not all(is_plain(product, side) for side in (product.lhs, product.rhs)):
         term = f"tl.where(ks[None, :] < K, {term}, 0.0)"
     body = product.body({**batch, axis: AxisText(row.name, "", bound)})
     epilogue(product, body, after(product))
+    # Each lane keeps a sum of its own: the program adds up lanes once, not once a step.
     block = f"BLOCK_{bound}"
     lines = [
         "pid = tl.program_id(0)",

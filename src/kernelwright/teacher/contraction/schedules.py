@@ -1,4 +1,4 @@
-"""Schedules of sums of products on tensor cores: tiles, slices of K, a coarse order of merit."""
+"""Schedules of sums of products on tensor cores: tiles, slices of K, a coarse estimate of time."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -43,12 +43,16 @@ _IEEE_TILES = ((64, 64, 1, 4, 3), (128, 64, 1, 8, 3), (32, 64, 2, 4, 3), (16, 32
 
 
 def power_of_two(size: int) -> int:
-    """The least that is no smaller."""
+    """The least power of two that is not below `size`, which is at least 1."""
     return 1 << (size - 1).bit_length()
 
 
 def tile_schedules(product: Product, mode: str) -> Iterator[ProductSchedule]:
-    """Tiles that make sense at the product's sizes, in one precision mode."""
+    """Yields the tiles that make sense at the product's sizes, in one precision mode.
+
+    Args:
+        mode: a `tl.dot` precision, or ROUNDED.
+    """
     m, n = product.lengths["m"], product.lengths["n"]
     for block_m, block_n, units, warps, stages in _tiles_for(product, mode):
         schedule = ProductSchedule(
@@ -61,6 +65,7 @@ def tile_schedules(product: Product, mode: str) -> Iterator[ProductSchedule]:
             precision=mode,
             why=_reason(block_m, block_n),
         )
+        # At least half of a tile that is twice as long as the matrix would be padding.
         is_wasteful = block_m > max(32, 2 * m - 1) or block_n > max(32, 2 * n - 1)
         if not is_wasteful:
             yield schedule
@@ -83,7 +88,10 @@ def _reason(block_m: int, block_n: int) -> str:
 
 
 def sliced(product: Product, schedule: ProductSchedule) -> Iterator[ProductSchedule]:
-    """The schedule with K in slices, where its tiles alone leave most of the GPU idle."""
+    """Yields the schedule with K in 2 to 16 slices, if all of them are at most two waves.
+
+    A slice has at least four blocks of K.
+    """
     tiles = _num_tiles(product, schedule)
     for slices in (2, 4, 8, 16):
         is_long = product.lengths["k"] >= 4 * slices * schedule.block_k
@@ -93,8 +101,8 @@ def sliced(product: Product, schedule: ProductSchedule) -> Iterator[ProductSched
 
 
 def persistent(product: Product, schedule: ProductSchedule) -> Iterator[ProductSchedule]:
-    """The schedule with as many programs as run at once, where its tiles make more than two waves
-    of those."""
+    """Yields the schedule with as many programs as run at once, if its tiles make more than two
+    waves."""
     programs = NUM_SMS * max(1, 8 // schedule.num_warps)
     tiles = _num_tiles(product, schedule)
     if tiles > 2 * programs:
@@ -105,8 +113,13 @@ def persistent(product: Product, schedule: ProductSchedule) -> Iterator[ProductS
 def fitted(
     schedule: ProductSchedule, shared_bytes: Callable[[ProductSchedule], int]
 ) -> Iterator[ProductSchedule]:
-    """The schedule with as many stages as fit in shared memory; nothing where loads could not stay
-    ahead of the product."""
+    """Yields the schedule with as many pipeline stages as fit in shared memory.
+
+    Yields nothing if fewer than two stages fit: loads could not run ahead of the product.
+
+    Args:
+        shared_bytes: schedule -> bytes of shared memory for its tiles.
+    """
     for stages in range(schedule.num_stages, 1, -1):
         fewer = replace(schedule, num_stages=stages)
         if shared_bytes(fewer) <= SHARED_BYTES:
@@ -121,11 +134,16 @@ def _num_tiles(product: Product, schedule: ProductSchedule) -> int:
 
 
 def estimate_s(product: Product, schedule: ProductSchedule, memory_s: float) -> float:
-    """Coarse time of a tiled kernel: the slower of memory and waves of tiles. Only for ranking."""
+    """Coarse time of a tiled kernel in seconds, for ranking only: the slower of memory and waves.
+
+    Args:
+        memory_s: seconds to read the factors and write the result once.
+    """
     m, n, k = (product.lengths[axis] for axis in ("m", "n", "k"))
     memory_s *= 1.25  # tiles wait for their pipeline to fill
     is_half = product.dtype != "float32"
     flops_per_s = _FLOPS_PER_S["half" if is_half else schedule.precision] / NUM_SMS
+    # A tile loads m + n elements for m * n products, so this is products an element loaded.
     reuse = schedule.block_m * schedule.block_n / (schedule.block_m + schedule.block_n)
     best_reuse = 64 if "x3" in schedule.precision else 85  # tiles of 128 x 128, 128 x 256
     efficiency = min(1.0, sqrt(reuse / best_reuse))

@@ -1,8 +1,8 @@
 """Which steps of a product's sum a tile needs, where the program makes triangles of its matrices.
 
-A block of a triangular factor that lies outside the triangle adds nothing, and a tile of the result
-that a later triangle drops needs no sum at all. Both are known from the tile's place alone. Zeros
-count as zeros here: what they would make of infinities in the other factor is left out, too.
+A block of a triangular factor that lies outside the triangle adds nothing. A tile of the result
+that a later triangle drops needs no sum at all. Both follow from the tile's place alone. Omitted
+zeros do not meet infinities of the other factor, so no NaN comes from them.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,13 @@ class SumSpan:
 
 
 def span(program: Program, call: Call, index: Index, factors: tuple[Side, Side]) -> SumSpan:
-    """The part of the sum over "k" that a product at `index` over "m" and "n" needs."""
+    """The part of the sum over "k" that a tile of the product needs.
+
+    Args:
+        call: the matrix product.
+        index: index of the product's result over "m" and "n".
+        factors: both factors, each with its own index.
+    """
     begins, ends, skips = [], ["K"], []
     for side in factors:
         for triangle, at in _behind(program, side):
@@ -47,11 +53,14 @@ def span(program: Program, call: Call, index: Index, factors: tuple[Side, Side])
     for triangle, at in _after(program, call, index):
         skips += _skip(triangle, *_axes(at))
     lines = []
+    # The start is rounded down to a block: the zeros that this adds change no finite sum.
     if begins:
+        # Only a diagonal that is subtracted can put the start before 0.
         first = _joined("maximum", [*begins, *(["0"] if " - " in " ".join(begins) else [])])
         lines.append(f"begin = {operand_text(first)} // BLOCK_K * BLOCK_K")
     if len(ends) > 1:
         lines.append(f"end = {_joined('minimum', ends)}")
+    # A loop without steps leaves zeros. The later triangle writes zeros there in any case.
     if skips:
         known = "end" if len(ends) > 1 else "K"
         where = " | ".join(f"({skip})" for skip in skips) if len(skips) > 1 else skips[0]
@@ -64,7 +73,7 @@ def span(program: Program, call: Call, index: Index, factors: tuple[Side, Side])
 
 
 def _behind(program: Program, side: Side) -> Iterator[tuple[Call, Index]]:
-    """Triangles that a factor shows through views, each with its index."""
+    """Yields the triangles in front of a factor, seen through views, each with its index."""
     producer, value, index = program.producer(), side.value, side.index
     while value in producer:
         call = program.calls[producer[value]]
@@ -81,7 +90,10 @@ def _behind(program: Program, side: Side) -> Iterator[tuple[Call, Index]]:
 
 
 def _after(program: Program, call: Call, index: Index) -> Iterator[tuple[Call, Index]]:
-    """Triangles that everything the product becomes passes, each with its index."""
+    """Yields the triangles behind the product that all uses of its result pass, with their index.
+
+    The search ends where a value has several users or is an output: somebody reads all of it.
+    """
     value = call.outputs[0]
     while True:
         users = [user for user in program.calls if value in user.refs()]
@@ -98,13 +110,18 @@ def _after(program: Program, call: Call, index: Index) -> Iterator[tuple[Call, I
 
 
 def _axes(index: Index) -> tuple[str, str]:
-    """The axes that rows and columns of a triangle are; nothing where one is no whole axis."""
+    """The axes that rows and columns of a triangle walk; "" for one that is no whole axis."""
     rows, columns = (dim[0].axis if len(dim) == 1 and dim[0].is_whole else "" for dim in index[-2:])
     return rows, columns
 
 
 def _bounds(triangle: Call, rows: str, columns: str) -> tuple[list[str], list[str]]:
-    """Texts of where along "k" the triangle starts and ends for the tile's other axis."""
+    """Where along "k" a factor's triangle starts and ends for a tile: (starts, ends), as texts.
+
+    Each list has one text or none.
+    """
+    # tril keeps column <= row + diagonal, triu keeps column >= row + diagonal. Solved for the
+    # dimension that is "k", this bounds k by the first or the last position of the other axis.
     diagonal, is_lower = triangle.arg("diagonal"), triangle.op == "tril"
     if "k" not in (rows, columns) or not rows or not columns:
         return [], []
@@ -116,7 +133,7 @@ def _bounds(triangle: Call, rows: str, columns: str) -> tuple[list[str], list[st
 
 
 def _skip(triangle: Call, rows: str, columns: str) -> list[str]:
-    """When no element of the tile is in the triangle."""
+    """The text of the condition that no element of a result's tile is in the triangle, or none."""
     diagonal = str(triangle.arg("diagonal"))
     if {rows, columns} != {"m", "n"}:
         return []
@@ -134,7 +151,7 @@ def _end(axis: str) -> str:
 
 
 def _joined(function: str, texts: list[str]) -> str:
-    """One call inside another: the functions take two operands."""
+    """Text of `tl.minimum` or `tl.maximum` over all texts, nested, as both take two operands."""
     text, *rest = dict.fromkeys(texts)
     for other in rest:
         text = f"tl.{function}({text}, {other})"

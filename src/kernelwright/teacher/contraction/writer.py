@@ -45,12 +45,13 @@ _ROW_TILES = ((1, 2048, 4), (4, 512, 4), (16, 128, 4), (64, 32, 4), (8, 1024, 8)
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
+    """Whether the program has one matrix product that some form here can write."""
     if sum(call.op in CONTRACTIONS for call in program.calls) != 1:
         return False
     try:
         product = find(program)
         # The form decides whether code can be written; the tiles do not: one schedule is tried.
+        # In a dict the last item of a key stays, so the reversed list keeps the first.
         first = dict(reversed(list(_schedules(product, "strict"))))
     except NotWritable:
         return False
@@ -76,7 +77,7 @@ def ways(program: Program, precision: str) -> list[Way]:
 
 
 def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
-    """Every schedule that makes sense at the program's sizes."""
+    """Yields every (form, schedule) that makes sense at the program's sizes, unordered."""
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     if 1 in (m, n):
         for block, block_k, warps in _ROW_TILES:
@@ -102,7 +103,7 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
 
 
 def _estimate_s(product: Contraction, form: Form, schedule: ProductSchedule) -> float:
-    """Coarse time of a candidate. Only for ranking."""
+    """Coarse time of a candidate in seconds, for ranking only."""
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     k, batches = product.lengths["k"], product.lengths.get("b", 1)
     memory_s = batches * (m * k + k * n + m * n) * product.element_bytes / BYTES_PER_S

@@ -1,8 +1,8 @@
 """A tile's values pulled through operators that move elements: joins, cuts, picks by index.
 
-Where such an operator has element `i` of its result from is an index computed in the kernel. It
-becomes an axis of its own, with the conditions under which it is meant: only what a result is made
-of is loaded.
+For element `i` of its result, such an operator reads an element of its input at an index that the
+kernel computes. This index becomes an axis, with the conditions under which it is valid. So only
+elements that a result needs are loaded.
 """
 
 import re
@@ -39,7 +39,11 @@ from kernelwright.teacher.tile.views import is_view, source, source_index
 
 
 class PullBody(TileBody):
-    """A tile body that follows operands back through what moves elements, too."""
+    """A tile body that also follows operands back through operators that move elements.
+
+    An index that such an operator computes becomes a new axis of the body's view. Its `AxisText`
+    holds the variable of the positions and the conditions under which they are loaded.
+    """
 
     def __init__(
         self,
@@ -57,9 +61,12 @@ class PullBody(TileBody):
         """A body with nothing on its path.
 
         Args:
-            is_wide: offsets need 64 bits.
-            inside, loop, tag, widens: as of any tile body.
+            sizes: size texts of the program's values; symbols that the body needs are added.
+            rules: operators that move elements -> how an element is pulled through them.
+            is_wide: whether offsets need 64 bits.
+            inside, loop, tag, widens: as in `TileBody`.
         """
+        # The base class gets this dict as its view, so axes that are added later are in the view.
         self._axes = dict(view)
         super().__init__(
             program, self._axes, inside=inside, loop=loop, tag=tag, widens=widens
@@ -80,7 +87,7 @@ class PullBody(TileBody):
         """Slices of computed axes that have their line."""
 
     def pull(self, name: str, index: Index) -> None:
-        """Compute an output at the index of the tile."""
+        """Compute an output at `index`, and put the output on the path."""
         self.place(name, index, self.value(name, index))
 
     def follow(self, calls: Iterable[Call]) -> None:
@@ -93,20 +100,22 @@ class PullBody(TileBody):
                 super().follow([call])
 
     def reversed(self, index: Index, dims: int | tuple[int, ...]) -> Index:
-        """The index with positions along some dimensions counted from their ends."""
+        """The index with positions along the dimensions `dims` counted from their ends."""
         moved = list(index)
         for at in dim_indices(dims, len(index)):
             if not (dim := index[at]):
                 continue
             text = f"{factor(size_of(dim))} - 1 - {operand_text(self.text(dim))}"
             moved[at] = self.position(text, size_of(dim), _length(dim), self.conditions(dim))
+            # `store` asks which axes of the tile a value varies along. A computed axis is none of
+            # these by itself.
             if moved[at]:  # else there is one position
                 self._stands_for[moved[at][0].axis] = self._walked((dim,))
         return tuple(moved)
 
     @property
     def is_looped(self) -> bool:
-        """Some axes move in a loop around the body."""
+        """Whether some axes move in a loop around the body."""
         return bool(self._loop)
 
     def slices(self) -> list[str]:
@@ -120,23 +129,28 @@ class PullBody(TileBody):
         return ref.name
 
     def shape(self, value: str) -> tuple[int, ...]:
+        """Shape of a value in the program at hand."""
         return self.program.type_of(value).shape
 
     def text(self, dim: Dim) -> str:
         return self._offset((dim,), TensorType((1,)))
 
     def flat(self, index: Index) -> str:
-        """The number of an element in the order of a contiguous tensor."""
+        """Text of an element's number in the order of a contiguous tensor, where `index` is."""
         return self._offset(index, TensorType((1,) * len(index)))
 
     def conditions(self, *dims: Dim) -> tuple[str, ...]:
-        """When positions along these dimensions are inside."""
+        """Texts of the conditions under which positions along these dimensions are valid."""
         axes = axes_of(dims)
         tests = [test for axis in self.view if axis in axes for test in self.view[axis].tests]
         return tuple(dict.fromkeys(tests))
 
     def assign(self, text: str, name: str = "at") -> str:
-        """A variable that holds the text's value."""
+        """A variable that holds the value of `text`; an earlier line with this text is reused.
+
+        Args:
+            name: start of the variable's name, if it is new.
+        """
         lines = [*self.before, *self.lines]
         known = next((line for line in lines if line.endswith(f" = {text}")), None)
         if known is not None:
@@ -145,11 +159,14 @@ class PullBody(TileBody):
         return self._set(f"{name}{self._tag}_{taken}", text)
 
     def position(self, text: str, size: str, length: int, conditions: Sequence[str] = ()) -> Dim:
-        """A dimension of this size that the tile walks as the text says.
+        """A new dimension whose positions are given by a text.
 
         Args:
-            conditions: under which elements there are loaded.
+            text: positions over the tile.
+            size: size text of the dimension; `length` is the size in the program at hand.
+            conditions: conditions under which elements at these positions are loaded.
         """
+        # A dimension of one element has position 0 and needs no text, unless its load is masked.
         if length == 1 and not conditions:
             return ()
         name = text if is_variable(text) else self.assign(text)
@@ -158,7 +175,8 @@ class PullBody(TileBody):
         return (Term(axis, size, length),)
 
     def guarded(self, index: Index, condition: str) -> Index:
-        """The same positions, loaded under one more condition."""
+        """An index with the same positions, which are loaded under one more condition."""
+        # The condition holds for this use of the axes alone, so the axes get new names.
         renamed = {}
         for axis in [axis for axis in self.view if axis in axes_of(index)]:
             text = self.view[axis]
@@ -178,21 +196,25 @@ class PullBody(TileBody):
         return f"p{len(self.view) - len(self._given)}{self._tag}"
 
     def within(self, dim: Dim, value: str, at: int) -> Dim:
-        """The dimension's positions in a value that may have more of them there."""
+        """The positions of `dim` as a dimension of a value, which may be longer there.
+
+        Args:
+            at: dimension of the value.
+        """
         size, length = self.sizes.of(value)[at], self.shape(value)[at]
         if same(size_of(dim) if dim else "1", size):
             return dim
         return self.position(self.text(dim), size, length, self.conditions(dim))
 
     def line(self, call: Call, text: str, index: Index, output: int = 0) -> str:
-        """A variable that holds a result of the call."""
+        """A variable that holds the text, named after a result of the call."""
         return self._line(call.outputs[output], text, index)
 
     def _line(self, wanted: str, text: str, index: Index) -> str:  # noqa: ARG002
         return self._set(self._variable(wanted), text)
 
     def _set(self, variable: str, text: str) -> str:
-        """Write the variable's line: before the loop unless something in the text moves there."""
+        """Write the variable's line: before the loop if nothing in the text changes in the loop."""
         slices = (name for axis in self._loop for name in self.view[axis].parts)
         if self._loop and self._moving.union(slices).isdisjoint(re.findall(r"\w+", text)):
             self.before.append(f"{variable} = {text}")
@@ -202,7 +224,7 @@ class PullBody(TileBody):
         return variable
 
     def as_made(self, call: Call, value: str, text: str) -> str:
-        """A value's text in the kind that a call's result has."""
+        """The text of a value, cast if the value is an integer and the call's result a float."""
         dtype = call.types[0].dtype
         if is_float(dtype) and not is_float(self.program.type_of(value).dtype):
             return f"{text}.to({triton_dtype(dtype)})"
@@ -224,7 +246,8 @@ class PullBody(TileBody):
         return super()._operand(name, index)
 
     def _seen(self, call: Call, index: Index) -> Index:
-        """Index into a view's source, elements counted one by one where dimensions do not fit."""
+        """Index into a view's source of the element at `index` of the view."""
+        # If dimensions do not divide each other, the element's number leads from one to the other.
         value = source(call)
         if call.op not in RESHAPING:
             return source_index(self.program, call, index)
@@ -235,7 +258,7 @@ class PullBody(TileBody):
             return self.unflatten(self.flat(index), value, self.conditions(*index))
 
     def unflatten(self, text: str, value: str, conditions: Sequence[str]) -> Index:
-        """Index into a value of the element with this number."""
+        """Index into a value of the element with the number `text`, in contiguous order."""
         shape, sizes = self.shape(value), self.sizes.of(value)
         numel = self.program.type_of(value).numel
         whole = self.position(text, times("1", *sizes), numel, conditions)
@@ -248,7 +271,7 @@ class PullBody(TileBody):
         return super()._load(name, index)
 
     def _is_vector(self, index: Index) -> bool:
-        """The value at the index has fewer dimensions than the tile."""
+        """Whether a value at the index varies along fewer dimensions than the tile has."""
         met = axes_of(index)
         sides = {axis for axis in self._given if self.view[axis].suffix}
         return met <= set(self._given) and not sides <= met
@@ -257,10 +280,11 @@ class PullBody(TileBody):
         return f"{name}_ptr + {self._offset(index, self.program.type_of(name))}"
 
     def _offset(self, index: Index, made: TensorType) -> str:
-        """The offset's text; slices of computed axes get their lines here."""
+        """Text of the offset in elements; slices of computed axes get their lines here."""
         text = offset(index, made, self.view)
         for axis in [axis for axis in self.view if axis not in self._given]:
             for name, part in self.view[axis].parts.items():
+                # A guarded axis shares the slices of the kernel's axis that it stands for.
                 is_of_kernel = any(name in self.view[a].parts for a in self._given)
                 if name not in self._written and not is_of_kernel:
                     self._written.add(name)
@@ -268,7 +292,7 @@ class PullBody(TileBody):
         return text
 
     def _mask(self, index: Index) -> str:
-        """A variable for each mask of several conditions."""
+        """The mask of a load or store at the index: a condition, a variable, or ""."""
         met = axes_of(index)
         text = mask([axis for axis in self.view if axis in met], self.view)
         if text == self._inside:

@@ -22,7 +22,11 @@ class Tap(NamedTuple):
 
 
 def interpolate(body: PullBody, call: Call, index: Index, _: int) -> str:
-    """All taps of all spatial dimensions, weighed."""
+    """The rule of interpolate: the sum of all combinations of taps, each with its weight.
+
+    Raises:
+        NotWritable: the mode is "area", or `antialias` is set.
+    """
     mode = call.arg("mode")
     if call.arg("antialias") or mode == "area":
         raise NotWritable(f"interpolate with mode {mode!r} and antialias {call.arg('antialias')}")
@@ -37,10 +41,11 @@ def interpolate(body: PullBody, call: Call, index: Index, _: int) -> str:
 
 
 def _taps(body: PullBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]]:
-    """(positions, weight) of the inputs along one dimension."""
+    """(positions, text of the weight) of each tap along one dimension; "" is a weight of 1."""
     value = body.operand(call)
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
     mode = call.arg("mode")
+    # All taps along a dimension of size 1 are its one element, and their weights add up to 1.
     if length == 1:
         return [((), "")]
     rule = _linear if mode in _LINEAR else _cubic if mode == "bicubic" else _nearest
@@ -52,7 +57,8 @@ def _taps(body: PullBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]
 
 
 def _scale(body: PullBody, call: Call, at: int) -> str:
-    """The symbol of how many inputs an output is long."""
+    """Symbol of the scale: the distance in the input between two neighbouring outputs."""
+    # As in PyTorch, a scale factor of the call counts, not the ratio of the rounded sizes.
     size, out_size = body.sizes.of(body.operand(call))[at], body.sizes.of(call.outputs[0])[at]
     if call.arg("align_corners"):
         text = f"({size} - 1) / max({out_size} - 1, 1)"
@@ -73,7 +79,7 @@ def _nearest(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
 
 
 def _place(body: PullBody, call: Call, at: int, dim: Dim) -> str:
-    """Variable of the output's place among the inputs, between two of them."""
+    """Variable of the output's place in the input, a real number between two inputs."""
     scale, position = _scale(body, call, at), body.text(dim)
     if call.arg("align_corners"):
         return body.assign(f"{position} * {scale}", "place")
@@ -82,6 +88,7 @@ def _place(body: PullBody, call: Call, at: int, dim: Dim) -> str:
 
 def _linear(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     size = body.sizes.of(body.operand(call))[at]
+    # PyTorch moves places before the first input to the first input, except in cubic mode.
     place = body.assign(f"tl.maximum({_place(body, call, at, dim)}, 0.0)", "place")
     first = body.assign(f"tl.minimum({place}.to(tl.int32), {size} - 1)", "first")
     share = body.assign(f"tl.clamp({place} - {first}, 0.0, 1.0)", "share")
@@ -89,6 +96,7 @@ def _linear(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
 
 
 def _cubic(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
+    """Four taps with the weights of cubic convolution (Keys, 1981) with a = -0.75."""
     size, place = body.sizes.of(body.operand(call))[at], _place(body, call, at, dim)
     first = body.assign(f"tl.floor({place})", "first")
     share = body.assign(f"{place} - {first}", "share")

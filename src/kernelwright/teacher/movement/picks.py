@@ -1,4 +1,4 @@
-"""Where elements come from that an index picks: rows of tables, entries along a dimension."""
+"""Rules of operators that pick elements by index: rows of tables, entries along a dimension."""
 
 from kernelwright.ops.indexing import index_place
 from kernelwright.ops.rules import dim_index
@@ -10,15 +10,18 @@ from kernelwright.teacher.tile.index import Dim, Index, align, replaced
 def _picked(
     body: PullBody, value: str, at: int, indices: str, index: Index, *, wraps: bool = False
 ) -> Dim:
-    """The dimension `at` of a value at the positions that another tensor gives.
+    """The dimension `at` of a value, with positions that another tensor holds.
 
     Args:
-        wraps: negative positions count from the end.
+        indices: name of the tensor of positions.
+        index: index of that tensor.
+        wraps: whether negative positions count from the end.
     """
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
     if length == 1:
         return ()
     text = body.value(indices, index)
+    # Most indices are int64. Offsets below 2**31 need 32 bits, and 64-bit arithmetic is slower.
     if not body.is_wide:
         text = body.assign(f"{text}.to(tl.int32)", "picked")
     if wraps:
@@ -62,7 +65,7 @@ def _take_along_dim(body: PullBody, call: Call, index: Index, _: int) -> str:
 
 
 def _index(body: PullBody, call: Call, index: Index, _: int) -> str:
-    """The indices broadcast against each other; dimensions without one stay in order."""
+    """The rule of x[i, :, j]: indices broadcast together, and other dimensions keep their order."""
     value = body.operand(call)
     names = {at: ref.name for at, ref in enumerate(call.arg("indices")) if ref is not None}
     first = index_place(tuple(names))

@@ -1,7 +1,7 @@
 """Values in front of a reduction that are never in memory: joins, cuts, picks by index.
 
-A stage reads such a value like an input. In place of a load stand the lines that pull it, element
-by element, over the index variables of the kernel.
+A stage reads such a value like an input. Instead of a load, the kernel has lines that pull the
+value element by element, over the kernel's index variables.
 """
 
 from collections.abc import Iterable
@@ -21,10 +21,11 @@ from kernelwright.teacher.tile.views import is_elementwise, is_view
 
 
 def behind(program: Program, names: Iterable[str], until: Call | None = None) -> tuple[Call, ...]:
-    """The calls that values are made by, in program order.
+    """The calls that values depend on, in program order.
 
     Args:
-        until: one whose operands are not looked behind.
+        names: the values.
+        until: a call at which the search stops; the call itself is in the result.
     """
     producer, stack, seen = program.producer(), [*names], set[int]()
     while stack:
@@ -40,8 +41,7 @@ _KEPT = CUTS - {"unfold"} | names_with(Trait.REORDERS, Trait.CUTS_TRIANGLE) | {"
 
 
 def may_grow(program: Program, name: str) -> bool:
-    """Whether a value may have more elements than each of the inputs it is made of, at other sizes
-    too."""
+    """Whether a value may have more elements than each input it is made of, at any sizes."""
     return not all(
         call.op in _KEPT or (call.op != "broadcast_to" and _is_of_one(call))
         for call in behind(program, [name])
@@ -49,32 +49,37 @@ def may_grow(program: Program, name: str) -> bool:
 
 
 def _is_of_one(call: Call) -> bool:
-    """Computed from a single value element by element, or a view of it."""
+    """Whether the call is a view of a single value, or is computed from it element by element."""
     return (is_view(call) or is_elementwise(call)) and len(list(call.refs())) == 1
 
 
 class _PulledBody(PullBody):
-    """A body over index variables of which some are single positions, not rows of a tile."""
+    """A body over index variables, some of which are scalars instead of vectors of a tile."""
 
     def guarded(self, index: Index, condition: str) -> Index:
-        """A load at a single position takes no mask of the tile's shape, and needs none."""
+        """As in `PullBody`, but the index itself if it has scalar positions alone."""
+        # A scalar load takes no mask of the tile's shape, and its address is valid in any case.
         is_tile = any(self.view[axis].bound or axis not in self._given for axis in axes_of(index))
         return super().guarded(index, condition) if is_tile else index
 
 
 class Pulls:
-    """The pulled values of one kernel."""
+    """The lines of the pulled values of one kernel."""
 
     def __init__(self, space: StageSpace, scope: IndexScope, *, is_wide: bool) -> None:
+        """For a kernel over the index variables of `scope`."""
         self._space, self._scope, self._is_wide = space, scope, is_wide
         self._program = space.stage.graph.program
         self._sizes = ValueSizes(self._program)
 
     def lines(self, tensor: Tensor) -> tuple[list[str], list[str]]:
-        """Lines that leave the value's tile in its node's variable, and the inputs they load.
+        """The lines that compute a pulled value in the variable of its node.
+
+        Returns:
+            (lines, names of the inputs that the lines load).
 
         Raises:
-            NotWritable: it has no such form after all.
+            NotWritable: an operator on the way has no kernel text.
         """
         terms: dict[int, Term] = {}
         for group in self._scope.groups:
@@ -91,6 +96,7 @@ class Pulls:
         )
         text = body.value(tensor.node, index)
         lines = [*body.slices(), *body.lines, f"{tensor.node} = {text}"]
+        # A kernel that reads one dimension of a tensor is given all of them (`source.used_in`).
         dims = [symbol for read in tensor.reads for symbol in self._sizes.of(read.name)]
         for symbol, size in self._sizes.needed([*lines, *dims]).items():
             self._scope.sizes[symbol] = self._sizes.closed(size)
@@ -102,7 +108,7 @@ class Pulls:
         return AxisText(group.var, bound=bound)
 
     def _terms(self, group: IndexGroup) -> dict[int, Term]:
-        """The graph's axes that an index variable walks -> where on it."""
+        """Axis of the graph -> its slice of the index variable, for the axes that a group walks."""
         graph, texts = self._space.stage.graph, axis_texts(self._space.stage)
         axes = [one for axis in group.axes for one in self._space.members[axis.name]]
         names = _axis_names(self._space.stage)
@@ -116,7 +122,7 @@ class Pulls:
 
 
 def _axis_names(stage: KernelStage) -> dict[int, str]:
-    """Every axis after the first dimension that it is, or is a part of."""
+    """Axis of the graph -> name, after the first dimension that is this axis or holds the axis."""
     names: dict[int, str] = {}
     for tensor in (*stage.inputs, *stage.outputs):
         for at, dim in enumerate(tensor.dims):

@@ -1,4 +1,4 @@
-"""Where each element of a result comes from, for operators that move elements."""
+"""Rules of operators that move elements: which element of the input each result element is."""
 
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call
@@ -20,19 +20,23 @@ from kernelwright.teacher.tile.index import (
 
 
 def _along(body: PullBody, call: Call, name: str = "dim") -> tuple[str, int]:
-    """(the input, the dimension that an attribute names)."""
+    """(name of the input, dimension that the attribute `name` gives)."""
     value = body.operand(call)
     return value, dim_index(call.arg(name), len(body.shape(value)))
 
 
 def _moved(body: PullBody, value: str, at: int, text: str, *given: Dim) -> Dim:
-    """The dimension `at` of a value, walked as the text says; `given` is what it is made of."""
+    """The dimension `at` of a value, with positions given by a text.
+
+    Args:
+        given: dimensions from which the text is computed. Their conditions guard the load.
+    """
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
     return body.position(text, size, length, body.conditions(*given))
 
 
 def shifted(text: str, by: str) -> str:
-    """Sum of a position and a number or symbol."""
+    """Text of `text` + `by`; a `by` that begins with "-" is subtracted."""
     if by == "0":
         return text
     if by.startswith("-"):
@@ -48,6 +52,7 @@ def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
     size = body.sizes.of(value)[at]
     start, step = call.arg("start") or 0, call.arg("step")
     first = str(start)
+    # Python's slice of a range clips a start that lies before the first element.
     if start < 0 and size != "1":
         first = body.sizes.symbol(f"{slice_range(call, size)}.start", f"{call.outputs[0]}START")
     text = body.text(index[at])
@@ -86,6 +91,7 @@ def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
 
 
 def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
+    # Each part is loaded only where the position lies in the part, so each element is read once.
     names = tensors(call)
     at = dim_index(call.arg("dim"), len(body.shape(names[0])))
     position, start, text = body.text(index[at]), "0", ""
@@ -137,6 +143,7 @@ def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
     text = body.value(value, tuple(moved))
     if not tests:
         return text
+    # A masked load gives 0, and calls in front of the padding may turn this 0 into something else.
     fill = _constant(call.arg("value") or 0, call.types[0].dtype)
     where = " & ".join(f"({test})" for test in tests) if len(tests) > 1 else tests[0]
     return body.line(call, f"tl.where({where}, {text}, {fill})", index)
@@ -152,6 +159,7 @@ def _constant(value: float, dtype: str) -> str:
 def _select_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     source, rest, number = body.operand(call, "src"), replaced(index, at), call.arg("index")
+    # A dimension of size 1 is overwritten as a whole.
     if not index[at]:
         return body.value(source, rest)
     place = str(number)
@@ -209,12 +217,13 @@ def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
 
 
 def _rolled(body: PullBody, call: Call, text: str, size: str, shift: int, at: int) -> str:
+    # The wrapper's `%` is Python's and never negative. A kernel's `%` has the dividend's sign.
     back = body.sizes.symbol(f"-({shift}) % ({size})", f"{call.outputs[0]}SHIFT{at}")
     return f"({text} + {back}) % {factor(size)}"
 
 
 def _roll_flat(body: PullBody, call: Call, index: Index, shift: int) -> str:
-    """Over all elements, in the order of a contiguous tensor."""
+    """A roll without `dims`: over all elements, in the order of a contiguous tensor."""
     value = body.operand(call)
     text = body.flat(index)
     count = body.sizes.symbol(" * ".join(body.sizes.of(value)) or "1", f"{value}N")
@@ -253,7 +262,7 @@ CONSTANTS = frozenset({*_NUMBERS, "full_like", "full"})
 
 
 def filled(call: Call) -> str:
-    """A scalar of the number that a call makes: as a tensor, so that it can be cast."""
+    """Text of the number that a call makes, as a scalar tensor, because a literal has no `.to`."""
     value = _NUMBERS[call.op] if call.op in _NUMBERS else call.arg("fill_value")
     return _scalar(value, call.types[0].dtype)
 
@@ -267,7 +276,7 @@ def _filled(body: PullBody, call: Call, index: Index, _: int) -> str:
 
 
 def _arange(body: PullBody, call: Call, index: Index, _: int) -> str:
-    """Positions along the axis that the value lies on, counted in steps from the start."""
+    """The rule of arange: the position along the axis, times the step, plus the start."""
     dtype, start, step = call.types[0].dtype, call.arg("start"), call.arg("step")
     if not index[0]:
         return body.line(call, _scalar(start, dtype), index)

@@ -1,7 +1,7 @@
 """Candidates of the movement family: joins, cuts, picks by index, interpolation.
 
-Nothing is computed but indices, and what pointwise calls around them add: every element of an
-output pulls what it is made of. Outputs of one shape share a kernel.
+A kernel computes only indices and the pointwise calls around the moves. Each element of an output
+pulls the elements that it needs. Outputs of one shape share a kernel.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ class MovedTile:
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
+    """Whether the program moves elements, and does nothing else but pointwise calls."""
     try:
         _write(program, MovedTile(elements=256, num_warps=4, max_columns=256))
     except NotWritable:
@@ -67,10 +67,10 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
 
 
 def _write(program: Program, tile: MovedTile) -> Candidate:
-    """One kernel for all outputs of a shape.
+    """The candidate: one kernel for all outputs of one shape and layout.
 
     Raises:
-        NotWritable: something is neither pointwise nor moves elements.
+        NotWritable: a call is neither pointwise nor moves elements, or no call moves elements.
     """
     if not any(call.op in RULES or is_view(call) for call in program.calls):
         raise NotWritable("nothing moves")
@@ -78,6 +78,7 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
     kernels: list[Kernel] = []
     buffers: list[Buffer] = []
     for value_type, names in _groups(program, sizes):
+        # Trials add symbols to forks of the sizes; those of the chosen part are kept.
         part = _MovedPart.best(program, sizes, value_type, names)
         sizes = part.sizes
         kernels.append(part.kernel(tile))
@@ -88,7 +89,7 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
 
 
 def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, list[str]]]:
-    """Outputs of the same shape, whatever the inputs' are, and layout."""
+    """Yields (type, names) of outputs that have one layout, and one shape at any input sizes."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name in dict.fromkeys(program.outputs):
         value_type = program.type_of(name)
@@ -108,10 +109,14 @@ class _MovedPart:
         names: Sequence[str],
         columns: int,
     ) -> None:
-        """Args: columns: how many of the last dimensions in memory are a row of the tile.
+        """The part for the outputs `names`.
+
+        Args:
+            made: type that all these outputs have in common, but for the dtype.
+            columns: number of the last dimensions in memory that form a row of the tile.
 
         Raises:
-            NotWritable: something is neither pointwise nor moves elements.
+            NotWritable: a call is neither pointwise nor moves elements.
         """
         self.program, self.sizes, self._names = program, sizes, names
         self._is_wide = is_wide(program)
@@ -125,7 +130,8 @@ class _MovedPart:
     def best(
         cls, program: Program, sizes: ValueSizes, made: TensorType, names: Sequence[str]
     ) -> Self:
-        """With as many dimensions in a row of the tile as need no division there."""
+        """The part whose rows have as many dimensions as possible without a division a column."""
+        # Rows take in dimensions as long as no column needs a division: only row numbers do.
         rank = sum(size > 1 for size in made.shape)
         for columns in range(rank, 1, -1):
             part = cls(program, sizes.fork(), made, names, columns)
@@ -151,7 +157,7 @@ class _MovedPart:
         return kernel(plan, lines, f"({grid or '1'},)", self.sizes.symbols)
 
     def _blocks(self, tile: MovedTile) -> dict[str, int]:
-        """The tile's sides: long rows, as many as fit."""
+        """The tile's sides: rows as long as possible, then as many rows as fit."""
         if "n" not in self._lengths:
             return {}
         columns = min(power_of_two(self._lengths["n"]), tile.elements, tile.max_columns)
@@ -161,7 +167,7 @@ class _MovedPart:
         )
 
     def _place(self) -> list[str]:
-        """Lines that find the program's tile."""
+        """Lines that compute the program's tile: offs_m and offs_n."""
         if not self.view:
             return []
         pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
@@ -179,7 +185,11 @@ class _MovedPart:
 def _tile(
     sizes: ValueSizes, made: TensorType, name: str, columns: int
 ) -> tuple[Index, View, dict[str, int]]:
-    """Index of the outputs, the kernel's axes and their lengths."""
+    """(index of the outputs, the kernel's axes "m" and "n", their lengths).
+
+    Args:
+        columns: number of the last dimensions in memory that walk the axis "n".
+    """
     shape, texts = made.shape, sizes.of(name)
     order = list(range(len(shape)))
     if made.layout is Layout.CHANNELS_LAST:

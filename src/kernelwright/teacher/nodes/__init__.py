@@ -1,1 +1,1 @@
-"""A program as primitive nodes over axes, which every family of kernels reads."""
+"""A program as primitive nodes over axes: the source of pointwise kernels and reductions."""

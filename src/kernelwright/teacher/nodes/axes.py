@@ -15,9 +15,13 @@ Dims = tuple[tuple[int, ...], ...]
 
 
 class AxisTable:
-    """Axes by number; equal ones are united and coarse ones split as values meet."""
+    """Axes by number; equal ones are united and coarse ones split as values meet.
+
+    An axis that was united or split keeps its number; `resolve` gives the axes in its place.
+    """
 
     def __init__(self) -> None:
+        """A table without axes."""
         self._sizes: list[int] = []
         self._parts: dict[int, tuple[int, ...]] = {}
 
@@ -29,21 +33,23 @@ class AxisTable:
         return (len(self._sizes) - 1,)
 
     def size(self, axis: int) -> int:
+        """Number of positions along an axis in the program at hand."""
         return self._sizes[axis]
 
     def resolve(self, axes: Iterable[int]) -> tuple[int, ...]:
-        """The same axes as far as they are split by now."""
+        """The axes that stand for these axes after all splits and unions so far."""
         resolved: list[int] = []
         for axis in axes:
             resolved += self.resolve(self._parts[axis]) if axis in self._parts else (axis,)
         return tuple(resolved)
 
     def unite(self, a: Sequence[int], b: Sequence[int]) -> None:
-        """Make two dimensions of equal size the same axes.
+        """Make two dimensions of equal size the same axes, split where one is coarser.
 
         Raises:
-            NotWritable: no common splitting exists.
+            NotWritable: the two dimensions have no common splitting.
         """
+        # Both are in row-major order, so the innermost axes have to agree first.
         left, right = list(self.resolve(a)), list(self.resolve(b))
         while left and right:
             x, y = left.pop(), right.pop()
@@ -57,18 +63,24 @@ class AxisTable:
                 right += self._split_off(y, x)
             else:
                 raise NotWritable("dimensions that meet are split differently")
+            # A split or a union may also change axes that are left on either side.
             left, right = list(self.resolve(left)), list(self.resolve(right))
 
     def _split_off(self, axis: int, inner: int) -> tuple[int, ...]:
+        """Splits `axis` into a new outer axis and the axis `inner`; returns the outer one."""
         outer = self.new(self.size(axis) // self.size(inner))
         self._parts[axis] = (*outer, inner)
         return outer
 
     def regroup(self, dims: Dims, shape: Sequence[int]) -> Dims:
-        """Axes of a view of another shape with the same order of elements.
+        """Axes of a view that has another shape and the same order of elements.
+
+        Args:
+            dims: axes of the dimensions of the source.
+            shape: shape of the view.
 
         Raises:
-            NotWritable: sizes do not divide each other.
+            NotWritable: a dimension of the view holds a part of an axis that divides neither.
         """
         flat = [axis for dim in dims for axis in self.resolve(dim)]
         regrouped: list[tuple[int, ...]] = []
@@ -90,7 +102,11 @@ class AxisTable:
         return tuple(regrouped)
 
     def broadcast(self, operands: Sequence[Dims]) -> Dims:
-        """Axes of a right-aligned broadcast, the operands' united."""
+        """Axes of the result of a right-aligned broadcast; dimensions that meet are united.
+
+        Raises:
+            NotWritable: two dimensions that meet have no common splitting.
+        """
         rank = max(len(dims) for dims in operands)
         aligned = [((),) * (rank - len(dims)) + dims for dims in operands]
         broadcast_dims: list[tuple[int, ...]] = []

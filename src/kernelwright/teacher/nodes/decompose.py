@@ -78,7 +78,11 @@ def positions_apart(program: Program) -> Program:
 
 
 def operand(graph: NodeGraph, call: Call, parameter: str = "input") -> NodeValue:
-    """The value a tensor parameter of a call names."""
+    """The value that a tensor parameter of a call names.
+
+    Raises:
+        NotWritable: the argument is a number or None.
+    """
     ref = call.arg(parameter)
     if not isinstance(ref, Ref):
         raise NotWritable(f"{call.op}: {parameter} is not a tensor")
@@ -86,7 +90,7 @@ def operand(graph: NodeGraph, call: Call, parameter: str = "input") -> NodeValue
 
 
 def _constant(graph: NodeGraph, call: Call) -> None:
-    """A number in place of each element: no axis, until the value meets others."""
+    """Adds the node of a call that makes one number in place of each element (full, zeros_like)."""
     [name], [result_type] = call.outputs, call.types
     like = next(call.refs(), None)
     dims = graph.values[like].dims if like else tuple(map(graph.axes.new, result_type.shape))
@@ -95,7 +99,11 @@ def _constant(graph: NodeGraph, call: Call) -> None:
 
 
 def pointwise(graph: NodeGraph, call: Call) -> None:
-    """A pointwise operator: broadcast the operands, one node."""
+    """Adds the node of a pointwise call, over the axes to which its operands broadcast.
+
+    Raises:
+        NotWritable: the operator has no text with these arguments, or operands share no axes.
+    """
     texts: dict[str, str] = {}
     values: list[NodeValue] = []
     makes_float = is_float(call.types[0].dtype)
@@ -104,6 +112,8 @@ def pointwise(graph: NodeGraph, call: Call) -> None:
             continue
         value = operand(graph, call, param.name)
         values.append(value)
+        # Integers become fp32 before they meet floats, as PyTorch promotes them. Conditions and
+        # masks stay truth values.
         widen = makes_float and not value.is_float and param.name not in _SELECTORS
         texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
     dims = graph.axes.broadcast([value.dims for value in values])

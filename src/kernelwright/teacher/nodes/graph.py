@@ -23,7 +23,7 @@ POSITION = "__position__"
 
 
 def count(axes: Sequence[int]) -> str:
-    """Text of how many elements a reduction over axes reduces."""
+    """Text of the number of elements that a reduction over these axes reduces."""
     return COUNT if axes else "1"
 
 
@@ -82,7 +82,7 @@ class Tensor:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Axes in memory order, major first."""
+        """All axes of the tensor in memory order, slowest first."""
         dims = self.dims
         if self.type.layout is Layout.CHANNELS_LAST:
             dims = (dims[0], *dims[2:], dims[1])
@@ -103,9 +103,14 @@ class NodeValue:
 
 
 class NodeGraph:
-    """Nodes under construction."""
+    """Nodes and axes of a program, while the rules of its operators add to them."""
 
     def __init__(self, program: Program) -> None:
+        """A graph with the program's inputs as loads.
+
+        Raises:
+            NotWritable: an input is float64.
+        """
         self.program = program
         self.rounded = rounded_values(program)
         """Quotients and roots that have to be the nearest floats."""
@@ -130,11 +135,12 @@ class NodeGraph:
             self.values[value.name] = NodeValue(value.name, dims, value.type)
 
     def pull(self, call: Call) -> None:
-        """Read what moves elements as if it were in memory.
+        """Add a call that moves elements: each result is a node without arguments, like a load.
 
         Raises:
-            NotWritable: it moves what a reduction has made.
+            NotWritable: the call moves the result of a reduction.
         """
+        # Lines that pull a value load inputs again, and a reduction's result is in no memory yet.
         if any(self._is_reduced(self.values[name].node) for name in call.refs()):
             raise NotWritable(f"{call.op} of what a reduction has made")
         for name, result_type in zip(call.outputs, call.types, strict=True):
@@ -144,7 +150,7 @@ class NodeGraph:
             self.pulled.append(name)
 
     def _is_reduced(self, name: str) -> bool:
-        """Whether a reduction is among what a node is made of."""
+        """Whether a node depends on a reduction, or is one."""
         stack, seen = [name], {name}
         while stack:
             node = self.nodes[stack.pop()]
@@ -155,7 +161,14 @@ class NodeGraph:
         return False
 
     def map(self, name: str, op: str, text: str, args: Iterable[str], dtype: str) -> str:
-        """Add an assignment; its name."""
+        """Add an assignment, and return its name.
+
+        Args:
+            name: of the node.
+            op: operator that the assignment is part of.
+            text: Triton expression over the names in `args`.
+            dtype: of the result.
+        """
         self.nodes[name] = Node(name, op, text, tuple(dict.fromkeys(args)), dtype)
         return name
 
@@ -169,8 +182,16 @@ class NodeGraph:
         dtype: str = "float32",
         pair: ReductionPair | None = None,
     ) -> str:
-        """Add a reduction of a node over axes, or where there are none an assignment; its name."""
+        """Add a reduction of a node, and return its name.
+
+        Args:
+            kind: "sum", "mean", "max", "min", "prod", "argmax" or "argmin".
+            of: node that is reduced.
+            axes: axes to reduce. Without axes, one element is left alone and the node is a map.
+            pair: the pair whose second reduction this is.
+        """
         if not axes:
+            # The position of a single element is 0; the comparison gives it the tile's shape.
             text = f"tl.where({of} == {of}, 0, 0)" if kind in ("argmax", "argmin") else of
             return self.map(name, op, text, [of], dtype)
         self.nodes[name] = Node(name, op, "", (of,), dtype, kind, pair)
@@ -178,12 +199,16 @@ class NodeGraph:
         return name
 
     def settled(self, inputs: Sequence[Tensor]) -> dict[str, Node]:
-        """Every node with its axes.
+        """Every node with its axes, once no rule changes axes any more.
+
+        Args:
+            inputs: the tensors that nodes load, pulled ones included.
 
         Raises:
-            NotWritable: a value meets its own transpose, or is reduced over what it is broadcast
-                over only.
+            NotWritable: a value meets its own transpose, or is reduced over axes that it does not
+                vary along.
         """
+        # One axis twice in one value is a diagonal, which a walk over axes cannot reach.
         for value in self.values.values():
             flat = [axis for dim in value.dims for axis in self.axes.resolve(dim)]
             if len(flat) != len(set(flat)):
@@ -211,16 +236,16 @@ class KernelStage:
     graph: NodeGraph
 
     def is_loaded(self, node: str) -> bool:
-        """Whether the value is loaded as it is."""
+        """Whether the node is a load from memory, not a pulled or a computed value."""
         return any(t.node == node and not t.is_pulled for t in self.inputs)
 
     def is_full(self, node: str) -> bool:
-        """Whether the value varies along reduced axes."""
+        """Whether the node varies along reduced axes, so that it is no row value."""
         return bool(self.nodes[node].axes & self.reduced)
 
 
 def is_huge(stage: KernelStage) -> bool:
-    """Whether offsets need 64 bits at the program's own shapes."""
+    """Whether a tensor of the stage needs 64-bit offsets at the program's own shapes."""
     types = [tensor.type for tensor in (*stage.inputs, *stage.outputs)]
     types += [read.type for tensor in stage.inputs for read in tensor.reads]
     return any(result_type.numel > MAX_INT32 for result_type in types)

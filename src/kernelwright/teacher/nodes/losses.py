@@ -17,13 +17,21 @@ def _node(graph: NodeGraph, call: Call, part: str, text: str, args: Sequence[str
 
 
 def _reduce(graph: NodeGraph, call: Call, part: str, of: str, axes: Sequence[int]) -> str:
+    """Adds a sum over axes, named after the call's result."""
     return graph.reduce(f"{call.outputs[0]}_{part}", call.op, "sum", of, axes)
 
 
 def _finish(
     graph: NodeGraph, call: Call, loss: str, dims: Dims, weight: str = "", how: str = ""
 ) -> None:
-    """The call's result from the loss of each element: none, sum, mean, weighted mean."""
+    """Adds the call's result, made of the loss of each element or sample.
+
+    Args:
+        loss: node of the losses.
+        dims: dimensions of the losses.
+        weight: node of the weights by which a mean is divided; "" for a plain mean.
+        how: "none", "sum" or "mean"; "" for the call's own `reduction`.
+    """
     [name], [result_type] = call.outputs, call.types
     axes = tuple(axis for dim in dims for axis in dim)
     how = how or call.arg("reduction")
@@ -43,7 +51,10 @@ def _finish(
 
 
 def _operands(graph: NodeGraph, call: Call, *names: str) -> tuple[dict[str, str], Dims]:
-    """Nodes of the tensors that are given, and the dimensions they broadcast to."""
+    """(parameter -> node in fp32, dimensions) of the named operands that are tensors.
+
+    The dimensions are those to which all these operands broadcast.
+    """
     values = {n: operand(graph, call, n) for n in names if isinstance(call.arg(n), Ref)}
     dims = graph.axes.broadcast([value.dims for value in values.values()])
     nodes = {}
@@ -84,6 +95,7 @@ _SMOOTH_L1 = (
 
 
 def _template(call: Call) -> str:
+    """The formula of one element's loss, with the call's parameters as fields."""
     if call.op == "huber_loss":
         return _HUBER
     if call.op == "smooth_l1_loss":
@@ -98,6 +110,7 @@ def _template(call: Call) -> str:
 
 
 def _elementwise(graph: NodeGraph, call: Call) -> None:
+    """The rule of losses that are computed element by element and then reduced."""
     params = call.operator.params
     names = [p.name for p in params if isinstance(call.arg(p.name), Ref)]
     nodes, dims = _operands(graph, call, *names)
@@ -114,7 +127,9 @@ def _elementwise(graph: NodeGraph, call: Call) -> None:
 
 
 def _batch_mean(graph: NodeGraph, call: Call, loss: str, dims: Dims) -> None:
-    """Sum divided by the size of the first dimension: sums of samples, then their mean."""
+    """Adds the sum of the losses divided by the batch size, the call's result."""
+    # COUNT is the number of elements that a reduction reduces. Samples are summed first, so that
+    # the last reduction runs over the batch and COUNT is its size.
     rows = over(operand(graph, call), [0])
     rest = tuple(axis for dim in dims[1:] for axis in dim)
     row_loss = _reduce(graph, call, "each", loss, rest) if rest else loss
@@ -128,10 +143,17 @@ def _batch_mean(graph: NodeGraph, call: Call, loss: str, dims: Dims) -> None:
 
 
 def _classes(graph: NodeGraph, call: Call) -> tuple[NodeValue, NodeValue, Dims]:
-    """(scores (N, C, *rest), target, dimensions of a sample's loss), classes matched."""
+    """(scores, target, dimensions of a sample's loss); axes that are the same are united.
+
+    Shapes: scores (N, C, *rest), target (N, *rest) of classes or (N, C, *rest) of probabilities.
+
+    Raises:
+        NotWritable: scores are of a single sample without a batch, or of a single class.
+    """
     scores, target = operand(graph, call), operand(graph, call, "target")
     if scores.type.rank < 2:
         raise NotWritable("a single sample")
+    # A dimension of size 1 has no axis, along which POSITION could count classes.
     if scores.type.shape[1] == 1:
         raise NotWritable("a single class")
     dims = without(scores, [1], keepdim=False)
@@ -148,14 +170,15 @@ def _classes(graph: NodeGraph, call: Call) -> tuple[NodeValue, NodeValue, Dims]:
 def _chosen(
     graph: NodeGraph, call: Call, part: str, of: str, target: NodeValue, axes: Sequence[int]
 ) -> str:
-    """The element of `of` at the target's class, by a masked sum."""
+    """Adds the element of `of` at the target's class."""
+    # A graph of loads, maps and reductions has no gather: a sum with one term takes its place.
     text = f"tl.where({POSITION} == {target.node}, {of}, 0.0)"
     masked = _node(graph, call, f"{part}_at", text, [of, target.node])
     return _reduce(graph, call, part, masked, axes)
 
 
 def _share(graph: NodeGraph, call: Call, target: NodeValue, axes: Sequence[int]) -> str:
-    """The weight of a sample: its class's weight, or 1; 0 where it is ignored."""
+    """Adds the weight of a sample: that of its class, or 1, and 0 if the target is ignored."""
     text, args = f"({target.node} != {call.arg('ignore_index')})", [target.node]
     if isinstance(call.arg("weight"), Ref):
         weights = operand(graph, call, "weight").node
@@ -174,6 +197,7 @@ def _nll(graph: NodeGraph, call: Call) -> None:
 
 
 def _cross_entropy(graph: NodeGraph, call: Call) -> None:
+    """The rule of cross_entropy, with targets of classes or of probabilities."""
     scores, target, dims = _classes(graph, call)
     axes, smoothing = over(scores, [1]), call.arg("label_smoothing")
     top, _, total = exponentials(graph, call.op, call.outputs[0], scores.node, axes)
@@ -199,7 +223,13 @@ def _cross_entropy(graph: NodeGraph, call: Call) -> None:
 
 
 def _smoothed(graph: NodeGraph, call: Call, loss: str, surprise: str, axes: Sequence[int]) -> str:
-    """A sample's loss with a part of its target spread evenly over all classes."""
+    """Adds a sample's loss under label smoothing: (1 - s) * loss + s * mean over all classes.
+
+    Args:
+        loss: node of the loss of each sample.
+        surprise: node of -log(probability), weighted, of each class.
+        axes: axes of the classes.
+    """
     smoothing = call.arg("label_smoothing")
     if not smoothing:
         return loss
@@ -214,7 +244,11 @@ def _smoothed(graph: NodeGraph, call: Call, loss: str, surprise: str, axes: Sequ
 def _distance(
     graph: NodeGraph, call: Call, part: str, first: str, second: str, axes: Sequence[int]
 ) -> str:
-    """Norm of first - second + eps."""
+    """Adds the norm of first - second + eps over axes.
+
+    Raises:
+        NotWritable: the order of the norm is neither 1 nor 2.
+    """
     power, eps = call.arg("p"), literal(call.arg("eps"))
     difference = f"({first} - {second} + {eps})"
     gap = _node(graph, call, f"{part}_gap", difference, [first, second])
@@ -251,7 +285,7 @@ def _pairwise_distance(graph: NodeGraph, call: Call) -> None:
 def _products(
     graph: NodeGraph, call: Call, first: str, second: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
-    """(first . second, first . first, second . second)."""
+    """Adds three inner products over axes: (first . second, first . first, second . second)."""
     pairs = {"dot": (first, second), "own": (first, first), "others": (second, second)}
     dots = []
     for part, (a, b) in pairs.items():

@@ -18,13 +18,21 @@ def _given(graph: NodeGraph, call: Call, parameter: str) -> NodeValue | None:
 
 
 def _aligned(graph: NodeGraph, call: Call, value: NodeValue, dims: Sequence[int]) -> dict[str, str]:
-    """Nodes of the parameters that are given, their dimensions united with `dims` of `value`."""
+    """Nodes of the weights and statistics that a call is given.
+
+    Args:
+        dims: dimensions of `value` along which these tensors lie. Their axes are united.
+
+    Returns:
+        Parameter -> node, for "weight", "bias", "running_mean" and "running_var".
+    """
     names = {param.name for param in call.operator.params}
     nodes = {}
     for parameter in ("weight", "bias", "running_mean", "running_var"):
         node = _given(graph, call, parameter) if parameter in names else None
         if node:
             nodes[parameter] = node.node
+            # Shared axes give the parameter its place in every tile of the value.
             for mine, theirs in zip(node.dims, dims, strict=True):
                 graph.axes.unite(mine, value.dims[theirs])
     return nodes
@@ -38,7 +46,7 @@ def _scaled(
     inverse: str,
     given: dict[str, str],
 ) -> None:
-    """The call's first output: centered * inverse deviation, then weight and bias."""
+    """Adds the call's first output: centered * inverse, then weight and bias as far as given."""
     text, args = f"{centered} * {inverse}", [centered, inverse]
     if "weight" in given:
         text, args = f"{text} * {given['weight']}", [*args, given["weight"]]
@@ -50,7 +58,7 @@ def _scaled(
 
 
 def _inverse(graph: NodeGraph, call: Call, variance: str, args: Sequence[str]) -> str:
-    """1 / deviation as a node."""
+    """Adds the node 1 / sqrt(variance + eps), where `variance` is a text over `args`."""
     text = f"tl.rsqrt({variance} + {literal(call.arg('eps'))})"
     return graph.map(f"{call.outputs[0]}_rstd", call.op, text, args, "float32")
 
@@ -58,7 +66,11 @@ def _inverse(graph: NodeGraph, call: Call, variance: str, args: Sequence[str]) -
 def _own_statistics(
     graph: NodeGraph, call: Call, value: NodeValue, axes: Sequence[int], given: dict[str, str]
 ) -> tuple[str, str, str]:
-    """Normalize by mean and variance over some axes: (mean, inverse deviation, squares)."""
+    """Adds a normalization by the value's own mean and variance over axes.
+
+    Returns:
+        Names of the nodes (mean, 1 / deviation, sum of squared deviations).
+    """
     mean, centered, squares = moments(graph, call.op, call.outputs[0], value.node, axes)
     inverse = _inverse(graph, call, f"{squares} / {count(axes)}", [squares])
     _scaled(graph, call, value, centered, inverse, given)
@@ -97,6 +109,7 @@ def _group_norm(graph: NodeGraph, call: Call) -> None:
     value, groups = operand(graph, call), call.arg("num_groups")
     outer, inner = graph.axes.new(groups), graph.axes.new(value.type.shape[1] // groups)
     graph.axes.unite(value.dims[1], (*outer, *inner))
+    # The number of groups is an attribute: the shape of no input tells it.
     graph.constants |= dict.fromkeys(outer, groups)
     affine = _aligned(graph, call, value, [1])
     axes = (*inner, *(axis for dim in value.dims[2:] for axis in dim))
@@ -104,7 +117,7 @@ def _group_norm(graph: NodeGraph, call: Call) -> None:
 
 
 def _running(graph: NodeGraph, call: Call, value: NodeValue, given: dict[str, str]) -> None:
-    """Inference: the statistics are inputs."""
+    """Adds a normalization by running statistics, as in inference."""
     name, mean, variance = call.outputs[0], given["running_mean"], given["running_var"]
     text = f"{value.node} - {mean}"
     centered = graph.map(f"{name}_centered", call.op, text, [value.node, mean], "float32")
@@ -133,11 +146,16 @@ def _batch_norm(graph: NodeGraph, call: Call) -> None:
 
 
 def _batch_norm_train(graph: NodeGraph, call: Call) -> None:
-    """Normalized, mean, 1 / deviation, and the running statistics moved towards this batch."""
+    """The outputs of a training batch norm.
+
+    They are: the normalized value, the mean, 1 / deviation, and both running statistics after a
+    step towards this batch.
+    """
     value = operand(graph, call)
     affine = _aligned(graph, call, value, [1])
     axes = over(value, [0, *range(2, value.type.rank)])
     mean, inverse, squares = _own_statistics(graph, call, value, axes, affine)
+    # PyTorch normalizes by the biased variance and keeps the unbiased one.
     unbiased = graph.map(
         f"{call.outputs[0]}_var", call.op, f"{squares} / ({count(axes)} - 1)", [squares], "float32"
     )

@@ -13,19 +13,19 @@ from kernelwright.teacher.window.slide import POOLS
 
 
 def over(value: NodeValue, dims: Sequence[int]) -> tuple[int, ...]:
-    """Axes of some dimensions of a value; none where all are of size 1."""
+    """Axes of some dimensions of a value; an empty tuple if all of them have size 1."""
     return tuple(axis for i in dims for axis in value.dims[i])
 
 
 def without(value: NodeValue, dims: Sequence[int], keepdim: bool) -> Dims:
-    """Dimensions of a value after a reduction over some."""
+    """Axes of each dimension of a value after a reduction over the dimensions `dims`."""
     if keepdim:
         return tuple(() if i in dims else dim for i, dim in enumerate(value.dims))
     return tuple(dim for i, dim in enumerate(value.dims) if i not in dims)
 
 
 def widened(graph: NodeGraph, value: NodeValue, op: str) -> str:
-    """The value's node, as a node of its own in fp32 where it holds integers."""
+    """Name of a node that holds the value in fp32; integers and bool get a further node."""
     if value.is_float:
         return value.node
     name = f"{value.node}_float"
@@ -35,7 +35,16 @@ def widened(graph: NodeGraph, value: NodeValue, op: str) -> str:
 def moments(
     graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
-    """(mean, value - mean, sum of squared deviations) as nodes."""
+    """Adds nodes of the mean and of the sum of squared deviations over axes.
+
+    Args:
+        stem: start of the nodes' names.
+        value: node that is reduced.
+
+    Returns:
+        Names of the nodes (mean, value - mean, sum of squared deviations).
+    """
+    # Two passes: the mean of squares minus the square of the mean cancels for large means.
     mean = graph.reduce(f"{stem}_mean", op, "mean", value, axes)
     centered = graph.map(f"{stem}_centered", op, f"{value} - {mean}", [value, mean], "float32")
     square = graph.map(f"{stem}_square", op, f"{centered} * {centered}", [centered], "float32")
@@ -46,7 +55,16 @@ def moments(
 def exponentials(
     graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
-    """(max, exp(value - max), sum of the latter) as nodes."""
+    """Adds nodes of the maximum and of the sum of exponentials over axes.
+
+    Args:
+        stem: start of the nodes' names.
+        value: node that is reduced, in fp32.
+
+    Returns:
+        Names of the nodes (max, exp(value - max), sum of exp(value - max)).
+    """
+    # The largest exponent is 0, so no exponential overflows.
     top = graph.reduce(f"{stem}_max", op, "max", value, axes)
     exp = graph.map(f"{stem}_exp", op, f"tl.exp({value} - {top})", [value, top], "float32")
     pair = ReductionPair("softmax", value, top)
@@ -54,6 +72,7 @@ def exponentials(
 
 
 def _reduced(graph: NodeGraph, call: Call) -> tuple[NodeValue, tuple[int, ...], Dims]:
+    """(operand, axes that the call reduces, dimensions of its result)."""
     value = operand(graph, call)
     names = {param.name for param in call.operator.params}
     dim = call.arg("dim") if "dim" in names else None
@@ -63,12 +82,13 @@ def _reduced(graph: NodeGraph, call: Call) -> tuple[NodeValue, tuple[int, ...], 
 
 
 def _plain(kind: str) -> Rule:
-    """One reduction of the value itself."""
+    """The rule of a reduction of the value itself: sum, mean, prod, amax and amin."""
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         name, result_type = call.outputs[0], call.types[0]
         node, dtype = value.node, result_type.dtype
+        # PyTorch sums integers in the dtype of the result: a sum of int8 is one of int64.
         if is_float(dtype):
             node = widened(graph, value, call.op)
         elif value.type.dtype != dtype:
@@ -81,8 +101,11 @@ def _plain(kind: str) -> Rule:
 
 
 def _arg(kind: str) -> Rule:
+    """The rule of argmax or argmin."""
+
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
+        # The kernel would count positions in memory order, PyTorch counts them by dimensions.
         if call.arg("dim") is None and value.type.layout != "contiguous":
             raise NotWritable("a flat position in a channels-last tensor")
         _position(graph, call, kind, value, axes, dims)
@@ -101,7 +124,7 @@ def _position(
 
 
 def _with_position(kind: str) -> Rule:
-    """torch.max(x, dim): values and indices."""
+    """The rule of torch.max(x, dim) or torch.min(x, dim): values and indices."""
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
@@ -114,7 +137,7 @@ def _with_position(kind: str) -> Rule:
 
 
 def _truth(kind: str) -> Rule:
-    """any is the maximum of (x != 0), all the minimum."""
+    """The rule of any ("max") or all ("min"): the maximum or the minimum of (x != 0)."""
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
@@ -129,6 +152,8 @@ def _truth(kind: str) -> Rule:
 
 
 def _moment(template: str) -> Rule:
+    """The rule of var or std; `template` makes the result of the variance."""
+
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         [name], [result_type] = call.outputs, call.types
@@ -146,7 +171,7 @@ def _moment(template: str) -> Rule:
 
 
 def _pooled(kind: str) -> Rule:
-    """An adaptive pool to one element: a reduction over all that it slides along."""
+    """The rule of an adaptive pool to one element: a reduction over all spatial dimensions."""
 
     def rule(graph: NodeGraph, call: Call) -> None:
         value, [name], [result_type] = operand(graph, call), call.outputs, call.types
@@ -211,7 +236,11 @@ def _softmax(graph: NodeGraph, call: Call) -> None:
 
 
 def _dot(graph: NodeGraph, call: Call) -> None:
-    """Two vectors: products, then their sum. Of matrices it is another family's."""
+    """The rule of a product of two vectors: a sum of products.
+
+    Raises:
+        NotWritable: an operand is a matrix (the family of matrix products), or holds integers.
+    """
     first, second = (graph.values[name] for name in call.refs())
     if (first.type.rank, second.type.rank) != (1, 1):
         raise NotWritable("a matrix product")

@@ -10,12 +10,13 @@ from kernelwright.teacher.text.expressions import NotWritable
 
 
 def _relabel(graph: NodeGraph, call: Call, dims: Dims) -> None:
+    """Gives the call's result the node of its input, under other dimensions."""
     [name], [result_type] = call.outputs, call.types
     graph.values[name] = NodeValue(operand(graph, call).node, dims, result_type)
 
 
 def _regroup(graph: NodeGraph, call: Call) -> None:
-    """reshape, flatten, squeeze, unsqueeze ...: the result's shape says it all."""
+    """The rule of reshape, flatten, squeeze, unsqueeze: the shape of the result decides."""
     value = operand(graph, call)
     _relabel(graph, call, graph.axes.regroup(value.dims, call.types[0].shape))
 

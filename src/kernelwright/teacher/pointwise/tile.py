@@ -11,9 +11,10 @@ _HALF = ("float16", "bfloat16")
 
 
 class TileWriter:
-    """Emits assignments for nodes; keeps what the kernel's arguments must be."""
+    """Writes the lines of nodes, and records the tensors that become the kernel's arguments."""
 
     def __init__(self, stage: KernelStage, space: StageSpace, scope: IndexScope) -> None:
+        """A writer for one kernel, over the index variables of `scope`."""
         self.stage, self.space, self.scope = stage, space, scope
         self.loaded: dict[str, None] = {}
         self.stored: dict[str, None] = {}
@@ -28,10 +29,11 @@ class TileWriter:
         return self._full_mask
 
     def load(self, tensor: Tensor) -> str:
-        """A tile of an input, floats widened to fp32."""
+        """The line that loads a tile of an input; 16-bit floats are widened to fp32."""
         self.loaded[tensor.name] = None
         order = self.space.orders[tensor.name]
         mask = self._mask(order)
+        # Padding takes part in reductions and needs a value; a pointwise store masks it anyway.
         filled = ", other=0" if mask and self.stage.reduced else ""
         masked = f", mask={mask}{filled}" if mask else ""
         widen = ".to(tl.float32)" if tensor.type.dtype in _HALF else ""
@@ -39,7 +41,7 @@ class TileWriter:
         return f"{tensor.node} = tl.load({address}{masked}){widen}"
 
     def store(self, tensor: Tensor) -> str:
-        """A tile of an output; the store narrows it to the output's dtype."""
+        """The line that stores a tile of an output; `tl.store` casts to the pointer's dtype."""
         self.stored[tensor.name] = None
         order = self.space.orders[tensor.name]
         mask = self._mask(order)
@@ -52,8 +54,12 @@ class TileWriter:
         return "mask" if mask == self._full_mask and mask else mask
 
     def assign(self, name: str, count: str = "", position: str = "") -> list[str]:
-        """The line of a load or map node, or those that pull a value; the texts replace the
-        placeholders."""
+        """The lines of a node: a load, a map, or the lines that pull a value.
+
+        Args:
+            count: text in place of COUNT, the number of reduced elements.
+            position: text in place of POSITION, the position along the reduced axes.
+        """
         node, tensor = self.stage.nodes[name], self._inputs.get(name)
         if tensor is None:
             text = node.text.replace(COUNT, count).replace(POSITION, position)
@@ -66,8 +72,10 @@ class TileWriter:
 
     @property
     def pointers(self) -> tuple[str, ...]:
+        """Names of the tensors that the lines so far load or store."""
         return (*self.loaded, *self.stored)
 
 
 def pointer(name: str, offset: str) -> str:
+    """Text of a tensor's pointer at an offset in elements."""
     return f"{name}_ptr" if offset == "0" else f"{name}_ptr + {offset}"

@@ -38,6 +38,8 @@ MAX_PADDING = 1.5
 
 @dataclass(frozen=True, slots=True)
 class PointwiseSchedule:
+    """The choices of one pointwise kernel: loop form, tile and warps."""
+
     form: str
     """"flat", "grid_stride", "rows", "row_blocks" or "transpose"."""
     tile: tuple[int, int]
@@ -66,7 +68,7 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
 
 
 def schedules(stage: KernelStage, space: StageSpace) -> list[PointwiseSchedule]:
-    """Every schedule that fits, best first within its form, best form first."""
+    """Every schedule that fits: the best form first, and in each form the best schedule first."""
     if not space.axes:
         return [PointwiseSchedule("flat", (1, 1), 1, "a single element")]
     numel = max(t.type.numel for t in stage.outputs)
@@ -98,7 +100,7 @@ def _flat_tiles(numel: int) -> list[tuple[int, int]]:
 
 
 def _with_rows(space: StageSpace, flat: list[PointwiseSchedule]) -> list[PointwiseSchedule]:
-    """Row forms, before the flat ones unless padding would idle over a third of the lanes."""
+    """Schedules with rows and the flat ones; rows come first unless a third of lanes would idle."""
     cols = space.axes[-1].size
     # `tl.arange` takes powers of two alone, so a row's tile has idle lanes.
     padded = 1 << (cols - 1).bit_length()
@@ -118,8 +120,11 @@ def _with_rows(space: StageSpace, flat: list[PointwiseSchedule]) -> list[Pointwi
 
 
 def crossing(stage: KernelStage, space: StageSpace) -> tuple[str, str] | None:
-    """The innermost axes of two tensors over the whole domain, where they differ:
-    (of the other, of the leading output)."""
+    """The innermost axes of two tensors that lie in memory in different orders; None if none do.
+
+    Returns:
+        (innermost axis of the other tensor, innermost axis of the leading output).
+    """
     leading = space.axes[-1].name
     for tensor in (*stage.inputs, *stage.outputs):
         order = space.orders[tensor.name]
@@ -129,6 +134,7 @@ def crossing(stage: KernelStage, space: StageSpace) -> tuple[str, str] | None:
 
 
 def _write(stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule) -> WrapperPart:
+    """The kernel of a stage in one schedule, with its wrapper part."""
     rows, columns = schedule.tile
     position = ".to(tl.int64)" if is_huge(stage) else ""
     emit = {
@@ -177,6 +183,7 @@ def _flat(
     stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule, position: str
 ) -> Form:
     whole = group(space, [axis.name for axis in space.axes], "elements")
+    # One run of elements: a tensor with all axes in this order has the variable as its offset.
     whole = replace(whole, var="offsets")
     writer = TileWriter(stage, space, IndexScope([whole]))
     count, block = whole.count, schedule.tile[1]
@@ -240,6 +247,8 @@ def _outer(space: StageSpace, *, is_masked: bool) -> IndexGroup:
 def _transpose(
     stage: KernelStage, space: StageSpace, schedule: PointwiseSchedule, position: str
 ) -> Form:
+    # Columns run along the innermost axis of the leading output, rows along that of the other
+    # tensor. So each of the two has one side of the tile in whole cache lines.
     pair = crossing(stage, space)
     assert pair is not None
     slow, fast = (group(space, [name], "") for name in pair)

@@ -7,8 +7,13 @@ from kernelwright.teacher.source import Kernel, kernel_name
 
 
 def product(layers: Layers, schedule: RecurrentSchedule) -> Kernel:
-    """All steps' inputs times a layer's weights, in fp32."""
+    """The kernel that multiplies the inputs of all steps by a layer's weights.
+
+    It reads x (steps * samples, width) and w_ih (gates, width) and writes gates (rows, gates) in
+    fp32, with the input's bias.
+    """
     block_m, block_n, block_k, warps = schedule.product
+    # Offsets of rows have 64 bits, because this wrapper does not check the sizes of tensors.
     mode = f', input_precision="{schedule.precision}"' if layers.dtype == "float32" else ""
     bias = "acc += tl.load(b_ih_ptr + n, mask=n < n_gates, other=0.0).to(tl.float32)[None, :]"
     body = [
@@ -48,7 +53,7 @@ def product(layers: Layers, schedule: RecurrentSchedule) -> Kernel:
 
 
 def walk_alone(layers: Layers, walk: Alone) -> Kernel:
-    """The steps of a layer in one direction, a sample of the batch a program."""
+    """The kernel that walks all steps of a layer in one direction, one program for each sample."""
     body = [
         "sample = tl.program_id(0)",
         "k = tl.arange(0, BLOCK_H)",
@@ -64,6 +69,7 @@ def walk_alone(layers: Layers, walk: Alone) -> Kernel:
         "    h = tl.load(h_ptr + old + own, mask=inside, other=0.0)",
         "    for start in range(0, hidden, BLOCK_J):",
         *(f"        {line}" for line in _units(layers)),
+        # The next step reads all units of the state, which other threads have stored.
         "    tl.debug_barrier()",
         *_end(layers),
     ]
@@ -90,7 +96,8 @@ def walk_alone(layers: Layers, walk: Alone) -> Kernel:
 
 
 def _begin(layers: Layers) -> list[str]:
-    """The states as given, where the first step looks for them."""
+    """Lines that copy the initial states to the first of the two copies in memory."""
+    # Other threads of the program read these elements: without the barrier they may come too soon.
     lines = []
     for state in layers.kept:
         load = f"tl.load({state}_0_ptr + own, mask=inside, other=0.0)"
@@ -99,7 +106,7 @@ def _begin(layers: Layers) -> list[str]:
 
 
 def _end(layers: Layers) -> list[str]:
-    """The states after the last step, as results."""
+    """Lines that copy the states after the last step to the results h_n and c_n."""
     lines = ["last = n_steps % 2 * n_states"]
     for state in layers.kept:
         load = f"tl.load({state}_ptr + last + own, mask=inside)"
@@ -108,7 +115,7 @@ def _end(layers: Layers) -> list[str]:
 
 
 def _units(layers: Layers) -> list[str]:
-    """Lines that bring some units of the state a step on."""
+    """Lines that compute the next states of BLOCK_J units, and store them as states and output."""
     lines = [
         "j = start + tl.arange(0, BLOCK_J)",
         "live = j < hidden",

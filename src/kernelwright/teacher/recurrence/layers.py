@@ -1,4 +1,4 @@
-"""A program of one recurrent call, and what its kernels have to know of it."""
+"""A program of one recurrent call: gates, states, sizes and the formulas of its cell."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +52,8 @@ class Together:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecurrentSchedule:
+    """The choices of both kernels of a recurrent layer."""
+
     product: tuple[int, int, int, int]
     """BLOCK_M, BLOCK_N, BLOCK_K, num_warps."""
     precision: str
@@ -62,7 +64,12 @@ class Layers:
     """A program of one recurrent call, as its kernels see it."""
 
     def __init__(self, program: Program) -> None:
-        """Raises: NotWritable: it is something else, or a variant without a form."""
+        """Reads the program.
+
+        Raises:
+            NotWritable: the program is not one recurrent call, or the call is a variant that has
+                no kernel here: projected states, dropout, float64, mixed dtypes, wide states.
+        """
         if len(program.calls) != 1 or program.calls[0].op not in CELLS:
             raise NotWritable("not one recurrent call")
         self.program, self.call = program, program.calls[0]
@@ -77,6 +84,8 @@ class Layers:
         self._check()
 
     def _check(self) -> None:
+        """Raises NotWritable for variants that have no kernel here."""
+        # A cell has weights for input and state, and two biases; a projection would be one more.
         of_a_cell = len(self.weights) // (self.args["num_layers"] * self.directions)
         if of_a_cell != (4 if self.args["has_biases"] else 2):
             raise NotWritable("states are projected")
@@ -93,11 +102,12 @@ class Layers:
 
     @property
     def gates(self) -> list[str]:
+        """Names of the gates, in the order of the weights' rows."""
         return CELLS[self.call.op][0].split(", ")
 
     @property
     def kept(self) -> str:
-        """Names of the states: "h", which is given out, and "c" of an LSTM."""
+        """Letters of the states: "h", the output, and for an LSTM also "c"."""
         return "hc"[: len(self.states)]
 
     @property
@@ -106,4 +116,5 @@ class Layers:
 
     @cached_property
     def dtype(self) -> str:
+        """The dtype of all tensors of the call."""
         return self.program.type_of(self.states[0]).dtype

@@ -1,9 +1,9 @@
 """The walk of a recurrent layer by programs that wait for each other at every step.
 
 Each program keeps the weights of a few units of the state in shared memory for all steps. Each step
-updates these units for a group of samples; then all programs of the group read what the others
-made. They have to run at once: the launch is cooperative, and an interpreter, which runs one
-program after the other, is given one for each group, that has all units.
+updates these units for a group of samples. Then all programs of the group read the states of the
+others. So the programs have to run at once, and the launch is cooperative. An interpreter runs one
+program after the other: there, one program for each group has all units.
 """
 
 from kernelwright.core.candidate import KernelPlan
@@ -23,7 +23,10 @@ shared memory, so that eight warps leave room for the states."""
 
 
 def fits(layers: Layers, walk: Together) -> bool:
-    """Whether the programs are few enough to run at once, and each has room for its weights."""
+    """Whether the programs can run at once and each has room for its weights.
+
+    Programs that wait for each other must all run, or the launch fails.
+    """
     _, n_samples, hidden = layers.program.type_of(layers.states[0]).shape
     n_groups = -(-n_samples // _BLOCK_S)
     if n_groups > walk.programs:
@@ -35,12 +38,12 @@ def fits(layers: Layers, walk: Together) -> bool:
 
 
 def _slots(layers: Layers) -> int:
-    """Rows of weights a unit, a power of two: three gates have an empty one."""
+    """Rows of weights for each unit: 1 or 4, as a tile's length has to be a power of two."""
     return 1 if len(layers.gates) == 1 else 4
 
 
 def size_lines(layers: Layers, walk: Together) -> list[str]:
-    """Wrapper lines before the layers: what a program has, and who has arrived at a step."""
+    """Wrapper lines before the layers: units of a program, BLOCK_K, and the arrival counters."""
     x, warps = layers.args["input"].name, walk.num_warps
     needed = "triton.next_power_of_2(triton.cdiv(hidden, n_programs))"
     counters = f"(len(cells), n_groups, {_PLACE})"
@@ -55,7 +58,7 @@ def size_lines(layers: Layers, walk: Together) -> list[str]:
 
 
 def walk_together(layers: Layers, walk: Together, precision: str) -> Kernel:
-    """The steps of a layer in one direction."""
+    """The kernel that walks all steps of a layer in one direction, with a cooperative launch."""
     slots = _slots(layers)
     body = [
         *_own_units(layers),
@@ -89,7 +92,7 @@ def walk_together(layers: Layers, walk: Together, precision: str) -> Kernel:
 
 
 def _own_units(layers: Layers) -> list[str]:
-    """Samples and units of this program, and their states: (BLOCK_S, UNITS)."""
+    """Lines that compute the program's samples and units, and load states (BLOCK_S, UNITS)."""
     load = "tl.load({0}_0_ptr + own, mask=inside, other=0.0).to(tl.float32)"
     return [
         "part, group = tl.program_id(0), tl.program_id(1)",
@@ -102,7 +105,10 @@ def _own_units(layers: Layers) -> list[str]:
 
 
 def _own_weights(layers: Layers, slots: int) -> list[str]:
-    """The rows of the own units' gates, side by side, cut along k: (SPLIT, BLOCK_K, rows)."""
+    """Lines that load the weights of the program's units as `w`, (SPLIT, BLOCK_K, rows).
+
+    The gates of a unit are neighbouring rows; k is cut into SPLIT parts, as many as warps.
+    """
     n_gates = len(layers.gates)
     if slots == 1:
         rows = ["row, live = j, j < hidden"]
@@ -129,17 +135,22 @@ def _own_weights(layers: Layers, slots: int) -> list[str]:
 
 
 def _step(layers: Layers, slots: int, precision: str) -> list[str]:
-    """Lines of a step: the states as they are go to all, and the next ones are made of them."""
+    """Lines of one step: publish the own states, wait for the group, compute the next states."""
+    # Two copies suffice. A program writes a copy again two steps later, after the wait of the step
+    # between; to arrive there, all programs of the group have ended their reads of the copy.
     n_gates = len(layers.gates)
     bias = " + bias[None, :]" if layers.has_biases else ""
+
     is_apart = layers.name == "gru"  # the update's reset gate takes from the state alone
     taken = "tl.where((gate == 2)[None, :], 0.0, x)" if is_apart else "x"
     return [
         "# Copies of the states are read and written in turn.",
         "old_ptr = h_all_ptr + at % 2 * n_samples * hidden",
         "tl.store(old_ptr + own, h, mask=inside)",
+        # One thread signals: the barrier makes it wait for the stores of all threads.
         "tl.debug_barrier()",
         f'tl.atomic_add(arrived_ptr + {_PLACE} * group, 1, sem="release")',
+        # The input's part of the gates needs no other program: its load overlaps with the wait.
         "line = ((first + at * toward) * step_apart + s * sample_apart).to(tl.int64)[:, None]",
         f"x_at = line * {n_gates} * hidden + row[None, :]",
         "x = tl.load(gates_ptr + x_at, mask=x_mask, other=0.0)",
@@ -155,7 +166,11 @@ def _step(layers: Layers, slots: int, precision: str) -> list[str]:
 
 
 def _gates(layers: Layers, slots: int) -> list[str]:
-    """Lines that take gates apart, each (BLOCK_S, UNITS): the slots of a unit lie side by side."""
+    """Lines that take the gates apart, each (BLOCK_S, UNITS).
+
+    The four slots of a unit are neighbours. Two `tl.split`, each along a last dimension of 2,
+    separate them.
+    """
     if slots == 1:
         return [f"{layers.gates[0]} = dots"]
     names = [*layers.gates, "_"][:slots]
@@ -171,6 +186,6 @@ def _gates(layers: Layers, slots: int) -> list[str]:
 
 
 def _next_states(layers: Layers) -> list[str]:
-    """The cell's lines, on states that a program keeps: h, and c of an LSTM."""
+    """Lines that compute the next states in registers: h, and for an LSTM also c."""
     lines = [line.replace("h_own", "h") for line in CELLS[layers.call.op][1]]
     return [*lines, *(f"{state} = {state}_next" for state in layers.kept)]

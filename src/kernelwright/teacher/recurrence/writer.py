@@ -32,7 +32,7 @@ _ALONE = (Alone(4096, 8), Alone(8192, 16), Alone(2048, 4), Alone(8192, 8))
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
+    """Whether the program is one recurrent call that has kernels here."""
     try:
         Layers(program)
     except NotWritable:
@@ -58,7 +58,7 @@ def ways(program: Program, precision: str) -> list[Way]:
 
 
 def _candidate(layers: Layers, schedule: RecurrentSchedule) -> Candidate:
-    """A product and a walk for each layer and direction."""
+    """The candidate: two kernels, which the wrapper launches for each layer and direction."""
     walk = schedule.walk
     if isinstance(walk, Together):
         # States are fp32 whatever the weights are.
@@ -76,7 +76,7 @@ def _candidate(layers: Layers, schedule: RecurrentSchedule) -> Candidate:
 
 
 def _copies(layers: Layers, name: str) -> str:
-    """The wrapper's line for a state's two copies."""
+    """The wrapper's line that allocates the two copies of a state, (2, samples, hidden) in fp32."""
     device = f"{layers.args['input'].name}.device"
     return f"{name} = torch.empty((2, n_samples, hidden), device={device}, dtype=torch.float32)"
 
@@ -84,11 +84,14 @@ def _copies(layers: Layers, name: str) -> str:
 def _wrapper(
     layers: Layers, kernels: list[Kernel], memory: list[str], before: list[str]
 ) -> list[str]:
-    """
+    """The lines of `fused_operator`'s body.
+
     Args:
-        memory: lines that allocate what the walk works in.
-        before: lines of its own before each walk.
+        kernels: the product and the walk.
+        memory: lines that allocate the walk's memory, before all layers.
+        before: lines before each walk.
     """
+    # Layers and directions are a loop in the wrapper: all of them launch the same two kernels.
     x, first_state = layers.args["input"].name, layers.states[0]
     size = 4 if layers.has_biases else 2
     names = "w_ih, w_hh, b_ih, b_hh" if size == 4 else "w_ih, w_hh"
@@ -119,7 +122,7 @@ def _wrapper(
 
 
 def _cell(layers: Layers, y: str, finals: list[str]) -> list[str]:
-    """Lines before the launches of a layer in one direction."""
+    """Lines before the launches of a layer in one direction: its input, output and states."""
     allocation = f"{y} = torch.empty((*x.shape[:-1], y_width), device=x.device, dtype=x.dtype)"
     lines = [f"x = {y}", allocation]
     if layers.directions == 2:

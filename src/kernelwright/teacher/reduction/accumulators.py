@@ -26,7 +26,7 @@ the deviations are, and a network adds up over its layers what means are off by.
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """Shape of a tile, as the kernel spells it."""
+    """Texts for a tile of a reduction kernel: its shape, its lanes and reductions of it."""
 
     has_rows: bool
     """Two dimensions, rows first; without, one."""
@@ -39,7 +39,8 @@ class TileShape:
 
     @property
     def axis(self) -> str:
-        """Arguments of a reduction over the tile's last dimension."""
+        """Arguments of a `tl` reduction over the tile's last dimension."""
+        # A result (ROWS, 1) broadcasts against the next tile without an index expression.
         return "axis=1, keep_dims=True" if self.has_rows else "axis=0"
 
     @property
@@ -47,7 +48,15 @@ class TileShape:
         return f"tl.arange(0, {self.width})" + ("[None, :]" if self.has_rows else "")
 
     def reduced(self, kind: str, text: str) -> str:
-        """A reduction of a tile to one value a row."""
+        """Text that reduces a tile to one value a row.
+
+        The text of "mean" is a sum: the caller divides by the number of elements, which the tile
+        does not know because its width is padded.
+
+        Args:
+            kind: "sum", "mean", "max", "min", "prod", "argmax" or "argmin".
+            text: expression for the tile.
+        """
         if kind == "prod":
             return f"tl.reduce({text}, combine_fn=multiply, {self.axis})"
         function = {"sum": "sum", "mean": "sum"}.get(kind, kind)
@@ -56,6 +65,8 @@ class TileShape:
 
 @dataclass(frozen=True, slots=True)
 class ReductionState:
+    """One running variable of a reduction: one value a lane in a loop, one a split in memory."""
+
     name: str
     start: str
     """Value before anything is seen; also what stands for a missing split."""
@@ -64,7 +75,7 @@ class ReductionState:
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """One reduction of a loop, or two of one value run together."""
+    """A reduction that a loop over tiles computes, or two reductions of one value together."""
 
     kind: str
     """A node's reduction, or a pair's kind: "softmax", "moments"."""
@@ -77,6 +88,7 @@ class Accumulator:
 
     @property
     def states(self) -> tuple[ReductionState, ...]:
+        """The running variables, in the order in which `merge` names their results."""
         if self.kind == "softmax":
             names = [f"{result}_acc" for result in self.results]
             return (ReductionState(names[0], _LOWEST), ReductionState(names[1], "0.0"))
@@ -91,23 +103,29 @@ class Accumulator:
         return (ReductionState(f"{result}_acc", neutral(self.kind, dtype), dtype),)
 
     def start(self, tile: TileShape) -> list[str]:
+        """Lines before the loop that give each state its start value in every lane."""
         return [
             f"{state.name} = tl.full({tile.shape}, {state.start}, tl.{state.dtype})"
             for state in self.states
         ]
 
     def step(self, mask: str, index: str, seen: str, *, is_clean: bool) -> list[str]:
-        """Lines that take in one tile of the value.
+        """Lines that add one tile of the value to the states.
+
+        "softmax" is the online form of Milakov and Gimelshein (2018, arXiv:1805.02867). "moments"
+        is Welford's update (1962) in each lane.
 
         Args:
-            is_clean: positions beyond the row hold zeros already.
+            mask: text that is true at positions inside the row.
             index: variable of the reduced position.
-            seen: text of how many tiles were taken in, this one included.
+            seen: text of the number of tiles so far, with this one.
+            is_clean: whether positions beyond the row hold zeros already.
         """
         value = self.value
         names = [state.name for state in self.states]
         if self.kind == "softmax":
             top, total = names
+            # -inf beyond the row: exp turns it into 0, so padding adds nothing to the sum.
             return [
                 f"{value}_in = tl.where({mask}, {value}, -float('inf'))",
                 f"{top}_next = tl.maximum({top}, {value}_in)",
@@ -117,6 +135,8 @@ class Accumulator:
             ]
         if self.kind == "moments":
             mean, squares = names
+            # `seen` is a scalar, so the division is done once a tile and not once a lane.
+            # The last line needs a mask of its own: padding that holds inf would make 0 * inf.
             return [
                 f"{value}_delta = tl.where({mask}, {value} - {mean}, 0.0)",
                 f"{mean} += {value}_delta * (1.0 / {seen})",
@@ -124,6 +144,7 @@ class Accumulator:
             ]
         if self.kind.startswith("arg"):
             best, at = names
+            # A strict comparison keeps the first of equal values, as torch.argmax does.
             sign = ">" if self.kind == "argmax" else "<"
             return [
                 f"{best}_new = {mask} & ({value} {sign} {best})",
@@ -131,6 +152,7 @@ class Accumulator:
                 f"{best} = tl.where({best}_new, {value}, {best})",
             ]
         [state] = self.states
+        # Padding that was loaded as zeros needs no second mask if zero is the neutral value.
         is_zero = is_clean and state.start in ("0", "0.0")
         masked = value if is_zero else f"tl.where({mask}, {value}, {state.start})"
         if self.kind in ("sum", "mean"):
@@ -142,12 +164,13 @@ class Accumulator:
     def merge(
         self, tile: TileShape, into: Sequence[str], seen: str, total: str, *, is_last: bool
     ) -> list[str]:
-        """Lines that merge the states of all lanes, or splits, into one a row.
+        """Lines that merge the states of all lanes, or of all splits, into one value a row.
 
         Args:
-            into: names of the merged states, or of the results when `is_last`.
-            seen: variable with the number of elements behind each lane's state.
-            total: text of their sum.
+            into: names of the merged states, or of the results if `is_last`.
+            seen: variable with the number of elements that each lane, or split, has added.
+            total: text of the number of elements of all of them.
+            is_last: whether the merged states are the results, so that a mean is divided.
         """
         lines = self._merge(tile, into, seen, total, is_last=is_last)
         return [f"{line}  # {self.op}" for line in lines]
@@ -175,6 +198,7 @@ class Accumulator:
         if self.kind.startswith("arg"):
             kind = self.kind.removeprefix("arg")
             top, at = (f"{names[0]}_top", into[0]) if is_last else into
+            # Several lanes may hold the top value: the least of their positions is the first one.
             first = f"tl.where({names[0]} == {top}, {names[1]}, {2**31 - 1})"
             return [
                 f"{top} = {tile.reduced(kind, names[0])}",
@@ -185,10 +209,13 @@ class Accumulator:
 
 
 def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bool) -> list[str]:
-    """The lines that reduce a whole row held in one tile.
+    """Lines that reduce rows which lie whole in one tile.
 
     Args:
-        is_clean: positions beyond the row hold zeros already.
+        node: the reduction.
+        mask: text that is true at positions inside the row.
+        count: text of the number of elements of a row; read for a mean only.
+        is_clean: whether positions beyond the row hold zeros already.
     """
     [value] = node.args
     kind = node.reduce.removeprefix("arg")
@@ -197,6 +224,7 @@ def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bo
     masked = value if is_clean and start in ("0", "0.0") else f"tl.where({mask}, {value}, {start})"
     divided = f" / {count}" if kind == "mean" else ""
     lines = [f"{node.name} = {tile.reduced(node.reduce, masked)}{divided}"]
+    # A second sum, of the deviations, takes away the rounding error of the first mean.
     if kind == "mean" and node.op in _MEANS_ARE_KEPT:
         drift = f"tl.where({mask}, {value} - {node.name}, 0.0)"
         lines.append(f"{node.name} += {tile.reduced('sum', drift)} / {count}")
@@ -204,7 +232,7 @@ def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bo
 
 
 def neutral(kind: str, dtype: str) -> str:
-    """The value that changes nothing."""
+    """Text of the neutral element of "sum", "mean", "prod", "max" or "min" in a dtype."""
     if kind in ("sum", "mean"):
         return "0" if is_int(dtype) else "0.0"
     if kind == "prod":

@@ -11,10 +11,16 @@ from kernelwright.teacher.text.space import StageSpace
 
 
 def levels(stage: KernelStage) -> dict[str, int]:
-    """Loops over the row that must be complete before a node is known, pairs run together."""
+    """The number of loops over the row that must end before each node is known.
+
+    Returns:
+        Node name -> number of loops. A reduction has the level after the one of its operand.
+    """
     level_of: dict[str, int] = {}
     for name, node in stage.nodes.items():
         if node.reduce:
+            # The second reduction of a pair reads the first in the graph. The running form of the
+            # pair needs the value alone, so both are known after one loop.
             level_of[name] = level_of[node.pair.value if node.pair else node.args[0]] + 1
         else:
             level_of[name] = max((level_of[arg] for arg in node.args), default=0)
@@ -22,7 +28,7 @@ def levels(stage: KernelStage) -> dict[str, int]:
 
 
 def accumulators(stage: KernelStage) -> list[Accumulator]:
-    """The stage's reductions as a loop runs them, pairs as one."""
+    """The stage's reductions as running states, in graph order; a pair is one accumulator."""
     nodes = [node for node in stage.nodes.values() if node.reduce]
     paired = {node.pair.first for node in nodes if node.pair}
     states = []
@@ -38,9 +44,13 @@ def accumulators(stage: KernelStage) -> list[Accumulator]:
 
 
 class Body:
-    """The body of one reduction kernel."""
+    """The lines of one reduction kernel, as parts that `rows` and `split` put in order.
+
+    A body records the sizes and tensors that its lines use, so each kernel has a body of its own.
+    """
 
     def __init__(self, stage: KernelStage, space: StageSpace, schedule: ReductionSchedule) -> None:
+        """A body without lines, for one stage in one schedule."""
         self.stage, self.space, self.schedule = stage, space, schedule
         self.place: Geometry = geometry(space, schedule.rows)
         groups = [g for g in (self.place.outer, self.place.rows, self.place.cols) if g]
@@ -65,7 +75,11 @@ class Body:
     # -- index lines
 
     def grid(self, height: str) -> list[str]:
-        """Grid sizes of the kept axes, in program_id order; `height` is the rows of a tile."""
+        """Texts of the grid sizes of the kept axes, in the order of `program_id`.
+
+        Args:
+            height: text of the number of rows of a tile.
+        """
         outer, rows = self.place.outer, self.place.rows
         sizes = [self.scope.count(outer)] if outer else []
         if rows.axes:
@@ -75,7 +89,10 @@ class Body:
         return sizes
 
     def head(self) -> list[str]:
-        """Lines that compute the kept positions; call when the body is written."""
+        """Lines that compute the kept positions.
+
+        Call this method last: only then is it known which slices of positions the lines need.
+        """
         lines, at = [], 0
         outer, rows = self.place.outer, self.place.rows
         if outer:
@@ -89,17 +106,30 @@ class Body:
         return lines
 
     def tile_lines(self, position: str, inner: Sequence[str]) -> list[str]:
-        """Lines of one tile: reduced positions, mask, then `inner`, which was written last."""
+        """Lines of one tile: the reduced positions, the mask, then `inner`.
+
+        Args:
+            position: text of the reduced positions.
+            inner: lines over the tile. They must exist before this call, which writes the
+                variables of position slices that they asked for.
+        """
         cols = self.place.cols
         lines = [f"{cols.var} = {position}", *self.scope.indices(cols)]
+        # The next tile is in another loop and has to compute its slices anew.
         self.scope.derived[cols.var].clear()
         return [*lines, f"mask = {self.writer.full_mask}", *inner]
 
     # -- nodes
 
     def needed(self, wanted: Iterable[str], *, full: bool) -> list[str]:
-        """Nodes to compute, in order, that `wanted` rests on and are not known: those over the
-        whole domain, or the row values; reductions are not looked behind."""
+        """Loads and maps that `wanted` depends on and that are not known yet, in graph order.
+
+        The search stops at reductions, because accumulators compute these.
+
+        Args:
+            wanted: names of nodes.
+            full: True for nodes over the whole domain, False for values a row.
+        """
         live: set[str] = set()
         stack = list(wanted)
         while stack:
@@ -116,7 +146,7 @@ class Body:
         ]
 
     def assign(self, names: Sequence[str]) -> list[str]:
-        """Lines for loads and maps."""
+        """Lines that load or compute these nodes, none of which is a reduction."""
         self.written.update(names)
         texts = (self.stage.nodes[name].text for name in names)
         count = self.count if any(COUNT in text for text in texts) else ""
@@ -128,14 +158,14 @@ class Body:
         return f"({position}){self._wide}" if self._wide else position
 
     def row_values(self, wanted: Iterable[str], level: int) -> list[str]:
-        """Lines for the row values that `wanted` rests on and `level` loops make known."""
+        """Lines for the row values behind `wanted` that are known after `level` loops."""
         names = [n for n in self.needed(wanted, full=False) if self.level[n] <= level]
         lines = self.assign(names)
         self.known.update(names)
         return lines
 
     def is_clean(self, name: str) -> bool:
-        """Whether the node's tile holds zeros beyond the row: it was loaded so."""
+        """Whether the node's tile holds zeros beyond the row, because a masked load filled it."""
         return self.stage.is_loaded(name) and self.stage.is_full(name)
 
     # -- loops
@@ -143,10 +173,12 @@ class Body:
     def loop(
         self, bounds: tuple[str, str], running: Sequence[Accumulator], stores: Sequence[Tensor]
     ) -> list[str]:
-        """A loop over tiles that feeds accumulators and stores outputs.
+        """Lines of a loop over tiles that feeds accumulators and stores outputs.
 
         Args:
-            bounds: texts of the first position and the end.
+            bounds: texts of the first position and of the end (exclusive).
+            running: accumulators of one level.
+            stores: outputs over the whole domain that are known at this level.
         """
         begin, end = bounds
         wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
@@ -163,30 +195,32 @@ class Body:
         return [*lines, *(f"    {line}" for line in body)]
 
     def seen_lines(self, running: Sequence[Accumulator], begin: str, end: str) -> list[str]:
-        """How many elements each lane has seen, where an accumulator needs it."""
+        """The line that counts the elements which each lane has added, if "moments" need it."""
         if not any(acc.kind == "moments" for acc in running):
             return []
         length = end if begin == "0" else f"{end} - {begin}"
         return [f"seen = tl.cdiv({length} - {self.tile.lanes}, BLOCK)"]
 
     def row_stores(self) -> list[Tensor]:
+        """Outputs with one value a row."""
         return [t for t in self.stage.outputs if not self.stage.is_full(t.node)]
 
     def full_stores(self, level: int) -> list[Tensor]:
-        """Outputs over the whole domain that are known after so many loops."""
+        """Outputs over the whole domain that are known after exactly `level` loops."""
         full = self.stage.is_full
         return [t for t in self.stage.outputs if full(t.node) and self.level[t.node] == level]
 
 
 def at_level(found: Sequence[Accumulator], body: Body, level: int) -> list[Accumulator]:
-    """Accumulators that the loop after `level` complete ones feeds."""
+    """Accumulators whose value is known after `level` loops, so that the next loop feeds them."""
     return [acc for acc in found if body.level[acc.value] == level]
 
 
 def grid_text(sizes: Sequence[str]) -> str:
+    """The launch grid as the text of a tuple; one program if there are no sizes."""
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})" if sizes else "(1,)"
 
 
 def group_sizes(groups: Sequence[IndexGroup | None]) -> str:
-    """Wrapper text of the number of rows in all."""
+    """Wrapper text of the product of the groups' counts, that is, of the number of rows."""
     return " * ".join(g.count for g in groups if g and g.axes) or "1"

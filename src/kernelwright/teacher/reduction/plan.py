@@ -1,4 +1,4 @@
-"""How a reduction is laid over programs and tiles: orientation, forms, sizes."""
+"""The choice of programs and tiles for a reduction: orientation, kernel forms, sizes."""
 
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -17,6 +17,8 @@ MAX_SPLITS = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReductionSchedule:
+    """The choices of one reduction kernel: loop form, tile, warps and splits."""
+
     form: str
     """"one_pass", "looped" or "two_pass"."""
     rows: int
@@ -49,7 +51,11 @@ def is_column(space: StageSpace) -> bool:
 
 
 def geometry(space: StageSpace, rows: int) -> Geometry:
-    """Index variables for tiles of so many rows."""
+    """The index variables of a reduction kernel.
+
+    Args:
+        rows: rows of a tile; if there is one, a program's row never lies beyond the end.
+    """
     reduced = [axis.name for axis in space.axes if axis.name in space.reduced]
     cols = group(space, reduced, "item")
     if not is_column(space):
@@ -65,6 +71,7 @@ def schedules(space: StageSpace) -> list[ReductionSchedule]:
     """Every schedule that fits, best first."""
     length = prod(axis.size for axis in space.axes if axis.name in space.reduced)
     kept = prod(axis.size for axis in space.axes if axis.name not in space.reduced)
+    # Lanes must walk the innermost axis, or else each load touches a cache line of its own.
     if is_column(space):
         return _columns(space, kept, length)
     return _rows(kept, length)
@@ -85,6 +92,7 @@ def _rows(kept: int, length: int) -> list[ReductionSchedule]:
         rows = 4 if kept >= 4 else 1
         looped = [ReductionSchedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
     split = _split(1, kept, length, 2048, 8)
+    # Fewer rows than two a processor leave processors idle unless programs share a row.
     if split and kept < 2 * PROCESSORS and length > 4 * 2048:
         return _alternating(split, one_pass, looped)
     return [*_alternating(one_pass, looped), *split[:1]]
@@ -97,6 +105,7 @@ def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
     if padded >= 2048:
         best = max(4, min(16, padded // 512), padded // 1024)
         return [(1, best), (1, best // 2), (1, min(32, best * 2))]
+    # More rows a tile than this would leave fewer than two programs a processor.
     most = _power_of_2(kept // (2 * PROCESSORS) + 1) // 2 or 1
     wanted = ((2048, 4), (1024, 4), (4096, 8), (padded, max(1, padded // 256)))
     tiles = [(min(most, elements // padded), warps) for elements, warps in wanted]
@@ -107,6 +116,7 @@ def _columns(space: StageSpace, kept: int, length: int) -> list[ReductionSchedul
     inner = space.axes[-1].size
     schedules = []
     for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
+        # Half of the lanes along the kept axis, or more, would lie beyond its end.
         if rows > 16 and rows >= 2 * inner:
             continue
         why = "memory runs along the kept axis: neighbours there share a tile"
@@ -129,9 +139,18 @@ def _columns(space: StageSpace, kept: int, length: int) -> list[ReductionSchedul
 def _split(
     rows: int, programs: int, length: int, block: int, warps: int
 ) -> list[ReductionSchedule]:
-    """two_pass schedules, for rows long enough to share."""
+    """Schedules of the two_pass form; none if a row has fewer than four blocks.
+
+    Args:
+        rows: rows of a tile.
+        programs: programs that there are without splits.
+        length: elements of a row.
+        block: elements of a row that a tile holds.
+    """
     if length < 4 * block:
         return []
+    # Three limits: four programs a processor, the states that one program can merge, and at least
+    # four blocks for each split.
     wanted = min(4 * PROCESSORS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
     splits = _power_of_2(max(2, wanted))
     why = "too few rows to keep all processors busy: programs share them"

@@ -23,7 +23,11 @@ from kernelwright.teacher.wrapper import WrapperPart
 def write_one_pass(
     stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
 ) -> WrapperPart:
-    """Each element is read once; levels of reductions follow each other in registers."""
+    """One kernel that holds whole rows in a tile: each element is read from memory once.
+
+    Args:
+        suffix: part of the kernel's name, to tell stages apart.
+    """
     body = Body(stage, space, schedule)
     inner = []
     # Nodes come in the graph's order: a level finds the results of the level before in registers.
@@ -47,7 +51,13 @@ def write_one_pass(
 def write_looped(
     stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
 ) -> WrapperPart:
-    """One loop over the row a level of reductions, then one that stores."""
+    """One kernel that loops over the tiles of a row, once for each level of reductions.
+
+    A further loop stores outputs over the whole domain that depend on the last level.
+
+    Args:
+        suffix: part of the kernel's name, to tell stages apart.
+    """
     body = Body(stage, space, schedule)
     states = accumulators(stage)
     everything = [acc.value for acc in states] + [tensor.node for tensor in stage.outputs]
@@ -74,7 +84,12 @@ def _finish(
     suffix: str,
     tile: Mapping[str, str] = MappingProxyType({}),
 ) -> WrapperPart:
-    """The part of one kernel; `tile` holds tile sizes that the wrapper computes."""
+    """The kernel of these lines, with its wrapper part.
+
+    Args:
+        block: text of the constexpr BLOCK at the launch.
+        tile: tile sizes that the wrapper computes -> their text; empty if they are numbers.
+    """
     schedule = body.schedule
     rows = "ROWS" if tile else str(schedule.rows)
     grid = grid_text(body.grid(rows))

@@ -41,7 +41,7 @@ def {name}(a, a_at, b, b_at):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scan:
-    """The effect of an operator on a row."""
+    """A scan operator: its combine function, as kernel text, and the start of a row."""
 
     name: str
     """The name of the function that combines two neighbouring stretches."""
@@ -91,13 +91,15 @@ _TILES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScanTile:
+    """The tile that a program scans at a time, in elements, and its warps."""
+
     rows: int
     columns: int
     num_warps: int
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
+    """Whether the program has one scan and everything around the scan has kernel text."""
     try:
         _Written(program)
     except NotWritable:
@@ -120,7 +122,12 @@ class _Written:
     """
 
     def __init__(self, program: Program) -> None:
-        """Raises: NotWritable: it has not one scan, or something around it has no form."""
+        """Reads the program.
+
+        Raises:
+            NotWritable: the program has no scan or several, or a call around the scan has no
+                kernel text.
+        """
         self.program = program
         calls = [call for call in program.calls if call.op in SCANS]
         if len(calls) != 1:
@@ -156,6 +163,7 @@ class _Written:
         dims: dict[int, Dim] = {}
         view: dict[str, AxisText] = {}
         for axis, places in members.items():
+            # A dimension of size 1 has no position to compute; its index stays empty.
             wide_dims = [at for at in places if made.shape[at] > 1]
             if not wide_dims:
                 continue
@@ -191,12 +199,13 @@ class _Written:
         return body
 
     def _scanned(self) -> list[str]:
-        """Lines that scan the block and carry what it comes to."""
+        """Lines that scan the block, add the carry, and keep the last column as the next carry."""
         dtype = self.call.types[0].dtype
         # A sum of what is narrower than 32 bits has 32.
         kept = f".to({triton_dtype(dtype)})" if dtype in _NARROW else ""
         combine = self.scan.name
         if not self.scan.has_index:
+            # Columns beyond the row exist in the last block only, whose carry nobody reads.
             return [
                 f"scanned = tl.associative_scan(given, 1, {combine})",
                 f"scanned = {combine}(carry[:, None], scanned)",
@@ -219,7 +228,7 @@ class _Written:
         return ScanTile(rows=rows, columns=columns, num_warps=num_warps)
 
     def candidate(self, tile: ScanTile) -> Candidate:
-        """One kernel."""
+        """The candidate: one kernel in this tile, and its wrapper."""
         ops = tuple(call.op for call in self.program.calls)
         plan = KernelPlan(
             kernel=kernel_name(self.program),
@@ -264,7 +273,7 @@ class _Written:
         ]
 
     def _place(self) -> list[str]:
-        """Lines that find the program's rows."""
+        """Lines that compute which rows the program owns."""
         pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
         if "m" not in self.view:
             return [f"pid_b = {pid}"] if "b" in self.view else []
@@ -278,6 +287,7 @@ class _Written:
         return [*lines, f"offs_m = {pid} * BLOCK_M + tl.arange(0, BLOCK_M)"]
 
     def _carry(self) -> list[str]:
+        """Lines before the loop that set the carry to the neutral element."""
         dtype = self.call.types[0].dtype
         start = self.scan.neutral
         if start in ("lowest", "highest"):

@@ -1,8 +1,8 @@
 """Reductions of few long rows: programs share a row, and pass partial states through memory.
 
-One kernel a level of reductions writes a state for every (row, split); whoever needs the result,
-the next level or the kernel that stores, merges a row's states first, which is cheap and saves a
-launch.
+For each level of reductions, one kernel writes a state for every (row, split). The kernels that
+need the result, which are the next level and the kernel that stores, merge a row's states
+themselves. This is cheap and saves a launch.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from kernelwright.teacher.wrapper import WrapperPart
 
 @dataclass(frozen=True, slots=True)
 class _SplitTask:
-    """The common part of all kernels of a candidate."""
+    """The arguments that all kernels of a two_pass candidate share."""
 
     stage: KernelStage
     space: StageSpace
@@ -39,7 +39,13 @@ class _SplitTask:
 def write_two_pass(
     stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
 ) -> WrapperPart:
-    """A kernel of partial states for each level of reductions, and one that finishes."""
+    """One kernel of partial states for each level of reductions, and one kernel that finishes.
+
+    The partial states have the shape (rows, splits).
+
+    Args:
+        suffix: part of the kernels' names, to tell stages apart.
+    """
     task = _SplitTask(stage, space, schedule, suffix, accumulators(stage))
     probe = Body(stage, space, schedule)
     top = max(probe.level.values())
@@ -77,7 +83,11 @@ def _parts(state: ReductionState) -> str:
 
 
 def _partial(task: _SplitTask, level: int, sizes: dict[str, str]) -> Kernel:
-    """The kernel that feeds the accumulators of one level, each program over its chunk."""
+    """The kernel of one level: each program reduces its chunk and stores the partial states.
+
+    Args:
+        sizes: size arguments -> wrapper text; the kernel's own are added.
+    """
     body = Body(task.stage, task.space, task.schedule)
     running, stores = at_level(task.running, body, level), body.full_stores(level)
     wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
@@ -99,7 +109,7 @@ def _partial(task: _SplitTask, level: int, sizes: dict[str, str]) -> Kernel:
 
 
 def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
-    """The kernel that merges the last states and stores what rests on them."""
+    """The kernel that merges the states of the last level and stores what depends on them."""
     body = Body(task.stage, task.space, task.schedule)
     at_top = {acc.value for acc in at_level(task.running, body, top)}
     stores, rows = body.full_stores(top), body.row_stores()
@@ -119,7 +129,7 @@ def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
 
 
 def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -> list[str]:
-    """Row values and merged states that `wanted` rests on, level by level."""
+    """Lines that compute the row values and merge the states behind `wanted`, level by level."""
     lines: list[str] = []
     behind = _behind(task.stage, wanted)
     for reached in range(level + 1):
@@ -141,7 +151,7 @@ def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -
 
 
 def _behind(stage: KernelStage, wanted: Sequence[str]) -> set[str]:
-    """Nodes that `wanted` rests on, up to reductions: what is behind those is in memory."""
+    """Nodes that `wanted` depends on, up to reductions, whose states are in memory."""
     live: set[str] = set()
     stack = list(wanted)
     while stack:
@@ -159,6 +169,7 @@ def _part_mask(body: Body) -> str:
 
 
 def _merged(body: Body, acc: Accumulator) -> list[str]:
+    """Lines that load an accumulator's states of all splits and merge them into its results."""
     tile = TileShape(body.tile.has_rows, "SPLITS")
     lines = []
     for state in acc.states:
@@ -170,6 +181,7 @@ def _merged(body: Body, acc: Accumulator) -> list[str]:
 
 
 def _address(body: Body, state: ReductionState, split: str) -> str:
+    """Pointer text of a row's partial states, at the splits that the text `split` names."""
     row = body.scope.offset(body.space.kept)
     if row == "0":
         return pointer(_parts(state), split)
@@ -194,6 +206,7 @@ def _kernel(
     grid = body.grid(str(schedule.rows))
     head = body.head()
     if is_split:
+        # The split is the last grid dimension: `head` has numbered those of the rows before it.
         head.append(f"split = {body.widened(f'tl.program_id({len(grid)})')}")
         grid.append("n_splits")
     text = " ".join([*head, *lines])

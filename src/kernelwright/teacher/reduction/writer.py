@@ -19,10 +19,11 @@ _FORMS = {"one_pass": write_one_pass, "looped": write_looped, "two_pass": write_
 
 
 def classify(program: Program) -> bool:
-    """Whether the program's work is around reductions, of the same axes or in stages."""
+    """Whether reductions over one set of axes, or over two sets in turn, compute the program."""
     stages = stages_of(program)
     if not stages or not stages[0].reduced or len(stages) > len(_STAGE_NAMES):
         return False
+    # Whether a pulled value has kernel text shows only when the lines are written.
     return not stages[0].graph.pulled or _is_pullable(program)
 
 

@@ -9,9 +9,15 @@ from kernelwright.teacher.tile.views import Side, sources
 
 
 def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
-    """The wrapper's expression for a size. The first that exists: a dimension of an input that is
-    the size; a product of dimensions that a view joined; such a dimension of a value that other
-    calls make; the number that a view gives."""
+    """The wrapper's expression for a size.
+
+    The first of these that exists: a dimension of an input; a product of dimensions that a view
+    joined; a dimension of a value that other calls make; the number that a view gives.
+
+    Args:
+        symbol: size text of a term in the sides' indices.
+        sides: values with indices over the kernel's axes.
+    """
     [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
     inputs = {value.name for value in program.inputs}
     joined = viewed = ""
@@ -26,6 +32,7 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
                 continue
             if alone is not None:
                 return f"{name}.shape[{alone}]"
+            # Dimensions that hold other axes too would make the product too large.
             along = [i for i, dim in enumerate(index) if _walks(dim, term.axis)]
             is_apart = all(t.axis == term.axis for i in along for t in index[i])
             if along and is_apart and term.is_whole:
@@ -34,7 +41,7 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
 
 
 def _is_alone(dim: Dim, symbol: str) -> bool:
-    """The dimension is the size, besides dimensions of one element that a view put beside it."""
+    """Whether the dimension has this size, apart from parts of one element that a view added."""
     sizes = [term.size for term in dim]
     return sizes == [symbol] or [t.size for t in dim if t.length > 1] == [symbol]
 

@@ -23,7 +23,7 @@ Rule = Callable[[Call, Operands], str]
 
 
 def div(call: Call, on: Operands) -> str:
-    """With any rounding mode; without one the fast form."""
+    """Text of a `div` call with any rounding mode; without one, Triton's fast division."""
     dividend, divisor, mode = on["input"], on["other"], call.arg("rounding_mode")
     if mode is None:
         return f"{dividend} / {divisor}"
@@ -44,7 +44,8 @@ def div(call: Call, on: Operands) -> str:
 
 
 def _whole_div(call: Call, on: Operands) -> str:
-    """A quotient of integers. The hardware rounds towards zero."""
+    """Text of a quotient of integers, rounded as the call says."""
+    # The hardware rounds towards zero, so "floor" takes 1 from a negative quotient with a rest.
     dividend, divisor = on["input"], on["other"]
     quotient = f"{dividend} // {divisor}"
     if call.arg("rounding_mode") == "trunc":
@@ -54,7 +55,7 @@ def _whole_div(call: Call, on: Operands) -> str:
 
 
 def fmod(call: Call, on: Operands) -> str:
-    """With the sign of the dividend, as the hardware has it."""
+    """Text of an `fmod` call: the rest has the sign of the dividend, as the hardware has it."""
     if is_float(call.types[0].dtype):
         return "libdevice.fmod({input} + 0.0, {other} + 0.0)".format(**on)
     return "{input} % {other}".format(**on)
@@ -63,8 +64,8 @@ def fmod(call: Call, on: Operands) -> str:
 def shift(sign: str) -> Rule:
     """The rule of `<<` or `>>`.
 
-    PyTorch says what a shift by fewer than no places, or by all, gives; the hardware does not:
-    nothing is left but, to the right, the sign.
+    PyTorch defines shifts by a negative number of places, and by all bits or more: the result is 0,
+    or the sign for a shift of signed integers to the right. The hardware does not define them.
     """
 
     def rule(call: Call, on: Operands) -> str:
@@ -84,7 +85,8 @@ def shift(sign: str) -> Rule:
 
 
 def remainder(call: Call, on: Operands) -> str:
-    """With the sign of the divisor; what the hardware gives may have that of the dividend."""
+    """Text of a `remainder` call: the rest has the sign of the divisor."""
+    # The hardware's rest has the sign of the dividend: the divisor is added if the signs differ.
     dividend, divisor = on["input"], on["other"]
     rest = f"{dividend} % {divisor}"
     if is_float(call.types[0].dtype):  # `+ 0.0` makes floats of whole numbers
@@ -109,7 +111,7 @@ _NEAREST_POWERS = {0.5: _NEAREST["sqrt"], -1: _NEAREST["reciprocal"]}
 
 
 def nearest(call: Call, on: Operands) -> str:
-    """Text of a call's result as the nearest float; empty where the call has no such form."""
+    """Text of a call's result as the nearest float; "" if the call has no such text."""
     if call.op == "pow" and is_float(call.types[0].dtype):
         return _NEAREST_POWERS.get(call.arg("exponent"), "").format(**on)
     if call.op == "div" and call.arg("rounding_mode") is not None:
@@ -118,8 +120,10 @@ def nearest(call: Call, on: Operands) -> str:
 
 
 def rounded_values(program: Program) -> frozenset[str]:
-    """Names of a program's quotients and roots that have to be the nearest floats, because
-    something discrete is made of them."""
+    """Names of a program's quotients and roots that have to be the nearest floats.
+
+    A rounding, a comparison, a cast or an index is made of these values, so one ulp decides.
+    """
     makers = [call for call in program.calls if call.op in _NEAREST]
     deciding = deciding_values(program) if makers else frozenset()
     return frozenset(name for call in makers for name in call.outputs if name in deciding)

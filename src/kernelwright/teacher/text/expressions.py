@@ -26,7 +26,7 @@ from kernelwright.teacher.text.dtypes import triton_dtype
 
 
 class NotWritable(ValueError):
-    """The program has no kernel of the form that was tried; says why."""
+    """The program has no kernel of the form that was tried; the message says why."""
 
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
@@ -230,8 +230,8 @@ def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> 
     """Triton text of a pointwise call's result.
 
     Args:
-        operands: tensor parameter -> variable that holds it (float operands in fp32); integers
-            that meet floats are widened here.
+        operands: tensor parameter -> variable that holds the tensor. Floats are in fp32; the caller
+            has widened integers that meet floats.
         rounded: the program's `rounded_values`.
 
     Raises:
@@ -254,7 +254,7 @@ def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> 
 
 
 def literal(value: Any) -> str:
-    """A number as Triton source; negative ones in parentheses."""
+    """A number as Triton source; negative numbers are in parentheses, infinities are calls."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')"
     return f"({value})" if value < 0 else f"{value}"

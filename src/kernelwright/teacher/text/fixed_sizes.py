@@ -36,9 +36,12 @@ S = TypeVar("S", bound=Fixable)
 
 
 def with_fixed(schedules: Sequence[S], space: StageSpace) -> list[S]:
-    """The schedules, and where that can matter the same with fixed sizes. Of these most come first;
-    the best of the others is fourth, so that measuring may say otherwise."""
+    """The schedules, and if it can matter the same schedules with fixed sizes too.
+
+    Three with fixed sizes come first. The best without is fourth, so that it is measured as well.
+    """
     num_elements = prod(axis.size for axis in space.axes)
+    # The outermost size is no stride: no position is multiplied with it.
     if not matters([axis.size for axis in space.axes[1:]], num_elements):
         return list(schedules)
     fixed = [
@@ -48,6 +51,9 @@ def with_fixed(schedules: Sequence[S], space: StageSpace) -> list[S]:
 
 
 def matters(strides: Sequence[int], num_elements: int) -> bool:
-    """Whether a compiler had better know some of the sizes that positions are multiplied with and
-    divided by."""
+    """Whether fixed sizes can matter: the tensor is large and 16 does not divide some stride.
+
+    Args:
+        strides: sizes that positions are multiplied with or divided by.
+    """
     return num_elements >= _LARGE and any(size % ALIGNED for size in strides)

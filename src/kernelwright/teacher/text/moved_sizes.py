@@ -1,4 +1,4 @@
-"""Sizes of what joins, cuts, picks, scans and attention make, from their operands'."""
+"""Sizes of the results of joins, cuts, picks, scans and attention, from the operands' sizes."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def _slice(of: SizesOf, call: Call, _: int) -> Texts:
 
 
 def slice_range(call: Call, size: str) -> str:
-    """Wrapper text of the positions that a slice takes of a dimension."""
+    """Wrapper text of the range of positions that a slice takes of a dimension."""
     start, end, step = (call.arg(name) for name in ("start", "end", "step"))
     return f"range({size})[{start or 0}:{'' if end is None else end}:{step}]"
 
@@ -64,7 +64,13 @@ def _split(of: SizesOf, call: Call, output: int) -> Texts:
 
 
 def piece(call: Call, size: str, output: int) -> tuple[str, str]:
-    """Wrapper texts of where a piece of a split dimension starts and ends."""
+    """Wrapper texts of the start and the end (exclusive) of a piece of a split dimension.
+
+    Args:
+        call: a `split` or `chunk`.
+        size: text of the dimension's size.
+        output: number of the piece.
+    """
     if call.op == "chunk":
         part = f"-(-{size} // {call.arg('chunks')})"
         return f"{part} * {output}" if output else "0", f"min({part} * {output + 1}, {size})"

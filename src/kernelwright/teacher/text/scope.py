@@ -27,7 +27,13 @@ class IndexGroup:
 def group(
     space: StageSpace, names: Sequence[str], merged: str, *, is_masked: bool = True
 ) -> IndexGroup:
-    """A group of a space's axes; `merged` is its variable where it walks more or less than one."""
+    """A group of axes of a space.
+
+    Args:
+        names: names of the axes, major first.
+        merged: name of the index variable, unless there is exactly one axis.
+        is_masked: whether positions may lie beyond the end.
+    """
     axes = tuple(space.axis(name) for name in names)
     runtime = space.runtime(names)
     if len(axes) == 1:
@@ -37,9 +43,10 @@ def group(
 
 
 class IndexScope:
-    """Where the elements of a tile lie; records what the texts it gives rely on."""
+    """Texts of offsets and masks of a tile, with a record of the sizes that these texts need."""
 
     def __init__(self, groups: Sequence[IndexGroup]) -> None:
+        """A scope over index variables that together walk every axis of a space once."""
         self.groups = tuple(groups)
         self.sizes: dict[str, str] = {}
         """Size arguments used so far -> their text in the wrapper."""
@@ -55,18 +62,25 @@ class IndexScope:
         return group.count
 
     def axis_count(self, axis: SpaceAxis) -> str:
+        """An axis's size argument, recorded as used."""
         self.sizes[axis.count] = axis.runtime
         if axis.size % ALIGNED:
             self.unaligned.add(axis.count)
         return axis.count
 
     def _tile_count(self, group: IndexGroup) -> str:
+        # A size that only a grid uses is not recorded: a constant would help no load, and each of
+        # its values would be compiled anew.
         if prod(axis.size for axis in group.axes) % ALIGNED:
             self.unaligned.add(group.count)
         return self.count(group)
 
     def offset(self, order: Sequence[str]) -> str:
-        """Offset, in elements, of the tile in a dense tensor whose axes lie in this order."""
+        """Text of the tile's offset, in elements, in a dense tensor.
+
+        Args:
+            order: names of the tensor's axes in memory order, slowest first.
+        """
         text = ""
         for index, sizes in self._runs(order):
             if not text:
@@ -77,7 +91,10 @@ class IndexScope:
         return text or "0"
 
     def _runs(self, order: Sequence[str]) -> list[tuple[str, str]]:
-        """(index, size) of maximal runs of axes that one variable walks in the same order."""
+        """(index text, size text) of each maximal run of axes that one variable walks in order.
+
+        A run needs one division, however many axes it has.
+        """
         runs: list[tuple[str, str]] = []
         at = 0
         while at < len(order):
@@ -88,6 +105,7 @@ class IndexScope:
             while at < len(order) and last + 1 < len(names) and names[last + 1] == order[at]:
                 last, at = last + 1, at + 1
             run = group.axes[first : last + 1]
+            # The size of the first run multiplies nothing: an argument for it would be unused.
             if len(run) == len(names):
                 size = group.count if not runs else self._tile_count(group)
             else:
@@ -99,6 +117,7 @@ class IndexScope:
         return runs
 
     def _index(self, group: IndexGroup, first: int, last: int) -> str:
+        """Variable of the position along a run of a group's axes, from `first` to `last`."""
         if first == 0 and last == len(group.axes) - 1:
             return group.var
         run, minor = group.axes[first : last + 1], group.axes[last + 1 :]
@@ -112,10 +131,11 @@ class IndexScope:
         return name
 
     def group_of(self, axis: str) -> IndexGroup:
+        """The group whose variable walks an axis."""
         return next(g for g in self.groups if axis in {a.name for a in g.axes})
 
     def mask(self, axes: Sequence[str] | frozenset[str]) -> str:
-        """Which positions of a tile over these axes exist; empty where all do."""
+        """Text of the mask of a tile over these axes; "" if all positions exist."""
         masked = [
             group
             for group in self.groups
@@ -127,11 +147,14 @@ class IndexScope:
     def given(
         self, lines: Sequence[str], *, is_fixed: bool, more: Sequence[str] = ()
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The sizes that a kernel of these lines takes: (at run time, as constants).
+        """The sizes that a kernel of these lines takes as arguments.
 
         Args:
-            is_fixed: unaligned ones are constants.
-            more: sizes that the kernel may name besides.
+            is_fixed: whether sizes that 16 does not divide are constants.
+            more: further sizes that the kernel may name.
+
+        Returns:
+            (sizes at run time, constants -> their text).
         """
         used = used_in(lines, self.sizes | dict.fromkeys(more, ""))
         known = self.unaligned.intersection(used) if is_fixed else frozenset()
@@ -141,7 +164,7 @@ class IndexScope:
         )
 
     def indices(self, group: IndexGroup) -> list[str]:
-        """Lines that compute the variables derived from a group's."""
+        """Lines that compute the slices of a group's variable that texts so far use."""
         return [f"{name} = {text}" for name, text in self.derived[group.var].items()]
 
 

@@ -13,7 +13,7 @@ Run = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SpaceAxis:
-    """One collapsed axis."""
+    """One axis of an iteration space: one or several neighbouring axes of the graph."""
 
     name: str
     """Plural, of the size: "rows" is counted by `n_rows`."""
@@ -44,7 +44,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class StageSpace:
-    """Collapsed axes and where each tensor lies in them."""
+    """The collapsed axes of a stage, and the order of each tensor's axes in memory."""
 
     axes: tuple[SpaceAxis, ...]
     """In memory order of the leading tensor."""
@@ -56,24 +56,30 @@ class StageSpace:
     stage: KernelStage
 
     def axis(self, name: str) -> SpaceAxis:
+        """The axis of this name."""
         return next(axis for axis in self.axes if axis.name == name)
 
     def runtime(self, names: Sequence[str]) -> str:
-        """Text of the product of the sizes of some axes."""
+        """Wrapper text of the product of the sizes of some axes."""
         return size_text(self.stage, [a for name in names for a in self.members[name]])
 
     @property
     def kept(self) -> tuple[str, ...]:
+        """Names of the axes that no reduction runs over."""
         return tuple(axis.name for axis in self.axes if axis.name not in self.reduced)
 
 
 def collapse(stage: KernelStage) -> StageSpace:
-    """The iteration space of a stage. Two axes merge if they are neighbours in every tensor that
-    has either, and both are reduced or both kept."""
+    """The iteration space of a stage, with axes merged as far as possible.
+
+    Two axes merge if they are neighbours in every tensor that has either of them, and if both are
+    reduced or both are kept. Fewer axes mean fewer divisions of positions.
+    """
     leading = leading_tensor(stage)
     tensors = (*stage.inputs, *stage.outputs)
     rows: dict[str, list[Run]] = {t.name: [(axis,) for axis in t.order] for t in tensors}
     order: list[Run] = [(axis,) for axis in walk_order(stage)]
+    # The walk order counts like a tensor: only neighbours in the walk can become one axis.
     everything = [order, *rows.values()]
     merged = True
     while merged:
@@ -107,20 +113,23 @@ def leading_tensor(stage: KernelStage) -> Tensor:
 
 
 def walk_order(stage: KernelStage) -> list[int]:
-    """All axes of a stage, in the order that the kernels walk them."""
+    """All axes of a stage, in the order in which the kernels walk them."""
     order = list(leading_tensor(stage).order)
+    # Axes that the leading tensor lacks go to the front: its innermost axis stays the innermost.
     for tensor in (*stage.inputs, *stage.outputs):
         order = [axis for axis in tensor.order if axis not in order] + order
     return order
 
 
 def _adjoin(row: list[Run], first: Run, second: Run) -> bool:
+    """Whether a tensor's axes have neither of two runs, or both side by side in this order."""
     if (first in row) != (second in row):
         return False
     return first not in row or row.index(second) == row.index(first) + 1
 
 
 def _join(row: list[Run], first: Run, second: Run) -> None:
+    """Replaces two neighbouring runs of a tensor's axes by one, if the tensor has them."""
     if first in row:
         at = row.index(first)
         row[at : at + 2] = [(*first, *second)]
@@ -129,8 +138,7 @@ def _join(row: list[Run], first: Run, second: Run) -> None:
 def _names_of(
     stage: KernelStage, order: Sequence[tuple[int, ...]], leading: Tensor
 ) -> Sequence[str]:
-    """The names of an image's dimensions where the leading tensor is an image; else names by
-    position."""
+    """Names of the collapsed axes: those of an image's dimensions if they fit, else by position."""
     if len(leading.dims) >= 4 and len(order) > 1:
         named = [_image_name(stage, frozenset(group), leading) for group in order]
         if "" not in named and len(set(named)) == len(named):
@@ -139,6 +147,7 @@ def _names_of(
 
 
 def _image_name(stage: KernelStage, group: frozenset[int], image: Tensor) -> str:
+    """ "batch", "groups", "channels" or "pixels" if all axes of the group are part of it; or ""."""
     groups = {a for axis in stage.graph.constants for a in stage.graph.axes.resolve((axis,))}
     space = {axis for dim in image.dims[2:] for axis in dim}
     parts = {"batch": image.dims[0], "groups": groups, "channels": image.dims[1], "pixels": space}
@@ -146,7 +155,11 @@ def _image_name(stage: KernelStage, group: frozenset[int], image: Tensor) -> str
 
 
 def size_text(stage: KernelStage, axes: Sequence[int]) -> str:
-    """Wrapper text of the product of the sizes of some of the graph's axes."""
+    """Wrapper text of the product of the sizes of some of the graph's axes.
+
+    The text reads the first input whose dimensions are just these axes. If there is none, the text
+    is a product over single axes.
+    """
     for tensor in _given(stage):
         dims = [i for i, dim in enumerate(tensor.dims) if dim and set(dim) <= set(axes)]
         if axes and {axis for i in dims for axis in tensor.dims[i]} == set(axes):
@@ -172,7 +185,11 @@ def _given(stage: KernelStage) -> list[Tensor]:
 
 
 def axis_texts(stage: KernelStage) -> dict[int, str]:
-    """Size of every axis as wrapper text: an input's dimension, a constant, or the rest of one."""
+    """Axis of the graph -> wrapper text of its size.
+
+    The text is a dimension of an input, a number that an attribute fixes, or a dimension divided by
+    its other parts.
+    """
     size, resolve = stage.graph.axes.size, stage.graph.axes.resolve
     texts = {a: str(n) for axis, n in stage.graph.constants.items() for a in resolve((axis,))}
     named = [(tensor.size(i), dim) for tensor in _given(stage) for i, dim in enumerate(tensor.dims)]
@@ -193,7 +210,7 @@ def axis_texts(stage: KernelStage) -> dict[int, str]:
 
 
 def shape_texts(stage: KernelStage, tensor: Tensor) -> tuple[str, ...]:
-    """A tensor's sizes as wrapper texts: an input's where they are the same."""
+    """Wrapper texts of a tensor's sizes, read from one input if it has the same dimensions."""
     for candidate in _given(stage):
         if candidate.dims == tensor.dims and not candidate.is_pulled:
             return tuple(map(candidate.size, range(len(candidate.dims))))

@@ -1,7 +1,7 @@
-"""Sizes of a program's values as text: of kernels, by symbols, and of the wrapper that reads them.
+"""Sizes of a program's values as text: symbols for kernels, and expressions for the wrapper.
 
-Kernels are written for any sizes, so that a result's sizes are computed from its operands' as the
-operator does it, not copied from the program at hand.
+Kernels are written for any sizes. So the sizes of a result are not copied from the program at hand:
+the operator's rule computes them from the sizes of the operands.
 """
 
 import re
@@ -17,10 +17,14 @@ from kernelwright.teacher.tile.views import is_elementwise, is_view, source, vie
 
 
 class ValueSizes:
-    """Symbols for the sizes of values, found forwards from the inputs when they are asked for."""
+    """Symbols for the sizes of values, computed on demand from the sizes of the inputs."""
 
     def __init__(self, program: Program, known: Mapping[str, str] | None = None) -> None:
-        """Args: known: symbols that sizes have already, by their texts in the wrapper."""
+        """Sizes of a program's values.
+
+        Args:
+            known: symbols that exist already -> their wrapper texts.
+        """
         self.program = program
         self.symbols: dict[str, str] = dict(known or {})
         """Symbol -> its text in the wrapper, over shapes of inputs and earlier symbols."""
@@ -41,7 +45,7 @@ class ValueSizes:
             )
 
     def fork(self) -> "ValueSizes":
-        """The same, to which symbols can be added apart."""
+        """A copy; symbols that are added to the copy are not added to this object."""
         fork = copy(self)
         fork.symbols, fork._of = dict(self.symbols), dict(self._of)
         fork._closed, fork._by_closed = dict(self._closed), dict(self._by_closed)
@@ -49,13 +53,20 @@ class ValueSizes:
         return fork
 
     def of(self, value: str) -> Texts:
-        """Raises: NotWritable: it comes from what is no view and not computed by element."""
+        """The size of each dimension of a value, as text over symbols.
+
+        Raises:
+            NotWritable: a call behind the value has no rule for its sizes.
+        """
         if value not in self._of:
             self._follow(self.program.calls[self._producer[value]])
         return self._of[value]
 
     def closed(self, text: str) -> str:
-        """The text over shapes of inputs alone."""
+        """The text with every symbol replaced, so that it reads shapes of inputs alone.
+
+        Two texts of one size may use different symbols; their closed texts are equal.
+        """
         if text not in self._closed:
             self._closed[text] = self._substituted(text)
         return self._closed[text]
@@ -72,7 +83,12 @@ class ValueSizes:
         return f"({text})" if re.search(r" [-+/%*]", text) else text
 
     def symbol(self, text: str, name: str) -> str:
-        """The symbol of a wrapper text; `name` is its name if it is new. Numbers stay."""
+        """The symbol that stands for a wrapper text; names and numbers stand for themselves.
+
+        Args:
+            text: wrapper text over shapes and symbols.
+            name: name of the symbol if the text has none yet.
+        """
         if text.isidentifier() or text.isdigit():
             return text
         known = self._by_closed.get(self.closed(text))
@@ -84,7 +100,7 @@ class ValueSizes:
         return known
 
     def _define(self, symbol: str, text: str) -> None:
-        """Add a symbol, and close texts anew where one of them names the symbol."""
+        """Add a symbol; if a closed text names the symbol already, all texts are closed anew."""
         self.symbols[symbol] = text
         if symbol not in self._undefined:
             self._by_closed[self.closed(text)] = symbol
@@ -96,15 +112,16 @@ class ValueSizes:
             self._by_closed.setdefault(self.closed(definition), name)
 
     def needed(self, texts: Iterable[str]) -> dict[str, str]:
-        """The symbols that these texts name, and those that they are made of, in order."""
+        """Symbol -> text of the symbols that these texts name, with those behind them, in order."""
         words = set(re.findall(r"\w+", " ".join(texts)))
+        # A symbol is made of earlier ones only, so one pass from the end reaches all of them.
         for symbol, text in reversed(self.symbols.items()):
             if symbol in words:
                 words.update(re.findall(r"\w+", text))
         return {symbol: text for symbol, text in self.symbols.items() if symbol in words}
 
     def dims(self, value: str, axis: str) -> Index:
-        """Index of a value whose dimensions walk axes of their own: axis0, axis1 ..."""
+        """Index of a value whose dimensions walk axes of their own, "s0", "s1" for axis "s"."""
         result_type = self.program.type_of(value)
         return tuple(
             () if length == 1 else (Term(f"{axis}{i}", text, length),)
@@ -112,7 +129,7 @@ class ValueSizes:
         )
 
     def _follow(self, call: Call) -> None:
-        """Sizes of a call's results."""
+        """Computes the sizes of a call's results."""
         for at, (name, result_type) in enumerate(zip(call.outputs, call.types, strict=True)):
             texts = self._made(call, at)
             self._of[name] = tuple(
@@ -121,10 +138,11 @@ class ValueSizes:
             )
 
     def _short(self, text: str, name: str) -> str:
-        """Products of symbols stay, everything else gets a symbol."""
+        """The text if it is a product of symbols and numbers, else a symbol that stands for it."""
         return text if all(c.isalnum() or c in " *" for c in text) else self.symbol(text, name)
 
     def _made(self, call: Call, output: int) -> Texts:
+        """Size texts of one of a call's results, over the sizes of its operands."""
         if call.op in RULES:
             return RULES[call.op](self.of, call, output)
         if call.op == "broadcast_to":

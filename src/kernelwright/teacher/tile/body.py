@@ -35,8 +35,9 @@ _SELECTORS = ("condition", "mask")
 class TileBody:
     """Lines of a kernel that compute values of a tile.
 
-    Some values are on the path: the product, and what is computed from it. They are followed
-    forwards. All others are operands: followed back, through views and pointwise calls, to loads.
+    Values on the path, such as a product and all values computed from it, are followed forwards.
+    All other values are operands, which are followed back through views and pointwise calls to
+    loads.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class TileBody:
         return parts(self.view)
 
     def place(self, name: str, index: Index, variable: str) -> None:
-        """Say which variable holds a value on the path."""
+        """Put a value on the path, and record the variable that holds the value at `index`."""
         self.path[name] = index
         self._texts[name, index] = variable
 
@@ -87,11 +88,14 @@ class TileBody:
         return self._texts[name, self.path[name]]
 
     def follow(self, calls: Iterable[Call]) -> None:
-        """Write those of the calls, in program order, that are computed from the path.
+        """Write the lines of those calls that use a value on the path.
+
+        Args:
+            calls: in program order. Calls that use no value on the path are skipped.
 
         Raises:
-            NotWritable: one is neither a view, a triangle nor pointwise, or changes the tile's
-                shape.
+            NotWritable: a call is neither a view, a triangle nor pointwise, or changes the shape
+                of the tile.
         """
         for call in calls:
             met = [name for name in dict.fromkeys(call.refs()) if name in self.path]
@@ -118,7 +122,13 @@ class TileBody:
             self.place(call.outputs[0], index, self._compute(call, index))
 
     def value(self, name: str, index: Index) -> str:
-        """Variable that holds the value at `index` over the tile; loads or computes it first."""
+        """Variable that holds the value at `index` over the tile.
+
+        If no line holds the value yet, lines that load or compute the value are added.
+
+        Raises:
+            NotWritable: the value is on the path at another index, or has no kernel text.
+        """
         # A value on the path exists at its own place only: no program of the grid holds another
         # place.
         if name in self.path and index != self.path[name]:
@@ -128,11 +138,11 @@ class TileBody:
         return self._texts[name, index]
 
     def text(self, dim: Dim) -> str:
-        """The position along a dimension, over the tile."""
+        """Text of the position along a dimension, over the tile."""
         return offset((dim,), TensorType((1,)), self.view)
 
     def kept(self, call: Call, index: Index) -> str:
-        """Where the triangle that a call keeps is not zero."""
+        """Text of the condition that an element is inside the triangle that a call keeps."""
         rows, columns = (operand_text(self.text(dim)) for dim in index[-2:])
         sign = "<=" if call.op == "tril" else ">="
         return f"{columns} - {rows} {sign} {call.arg('diagonal')}"
@@ -148,6 +158,7 @@ class TileBody:
             NotWritable: a view has dropped one of the tile's dimensions.
         """
         index, result_type = self.path[name], self.program.type_of(name)
+        # Without the axis every row of the tile would write the same addresses.
         if {axis for axis, text in self.view.items() if text.bound} - self._walked(index):
             raise NotWritable(f"{name} has lost a dimension of the tile, of size 1")
         where = _masked(self._mask(index))
@@ -184,7 +195,7 @@ class TileBody:
         return self._line(call.outputs[0], expression(call, texts, self._rounded), index)
 
     def _batch_norm(self, call: Call, index: Index, texts: dict[str, str]) -> str:
-        """Inference: the statistics are given, so it is a scale and a shift a channel."""
+        """Write an inference batch norm: statistics are operands, so each channel is scaled."""
         # One multiplication an element: scale and statistics vary with the channel alone, so Triton
         # keeps them out of the element's arithmetic.
         scale = f"tl.rsqrt({texts['running_var']} + {call.arg('eps')})"
@@ -232,12 +243,13 @@ class TileBody:
         return "inside" if text and text == self._inside else text
 
     def _line(self, wanted: str, text: str, index: Index) -> str:
+        """Write `variable = text` and return the variable, named after the value `wanted`."""
         variable = self._variable(wanted)
         (self.before if self._is_fixed(index) else self.lines).append(f"{variable} = {text}")
         return variable
 
     def _variable(self, wanted: str, role: str = "") -> str:
-        """Name for one more value of `wanted`."""
+        """A new variable name for the value `wanted`, which may be needed at several indices."""
         taken = sum(1 for key, _ in self._texts if key == wanted)
         return f"{wanted}{self._tag}{role}" + (f"_{taken}" if taken else "")
 

@@ -34,7 +34,7 @@ class Term:
 
     @property
     def is_whole(self) -> bool:
-        """The position is that of the axis itself."""
+        """Whether the position is that of the axis itself, without division or remainder."""
         return self.inner == "1" and self.is_outer
 
 
@@ -100,7 +100,7 @@ def times(*sizes: str) -> str:
 
 
 def over(size: str, divisor: int) -> str:
-    """Text of the size of one part of `size` split into `divisor` equal parts."""
+    """Text of `size` divided by `divisor`, which divides the size without a rest."""
     if divisor == 1:
         return size
     if size.isdigit():
@@ -135,7 +135,13 @@ def operand_text(text: str) -> str:
 
 
 def flat_axis(axis: str, names: Sequence[str], lengths: Sequence[int]) -> Index:
-    """Index whose dimensions, of these sizes, together walk one axis: rows of a batch of rows."""
+    """Index whose dimensions together walk one axis, the last dimension fastest.
+
+    Args:
+        axis: name of the axis.
+        names: size texts of the dimensions.
+        lengths: sizes of the dimensions in the program at hand.
+    """
     return tuple(
         (Term(axis, name, length, times("1", *names[i + 1 :]), i == 0),)
         for i, (name, length) in enumerate(zip(names, lengths, strict=True))
@@ -143,7 +149,7 @@ def flat_axis(axis: str, names: Sequence[str], lengths: Sequence[int]) -> Index:
 
 
 def size_of(dim: Dim) -> str:
-    """Text of a dimension's size."""
+    """Text of the size of a dimension, the product of its terms' sizes."""
     text = times("1", *(term.size for term in dim))
     return text[1:-1] if text.startswith("(") and " * " not in text else text
 
@@ -154,7 +160,15 @@ def axes_of(index: Index) -> set[str]:
 
 
 def align(index: Index, shape: tuple[int, ...]) -> Index:
-    """Index of an operand of `shape` that broadcasts, right-aligned, to a value at `index`."""
+    """Index of an operand that broadcasts, right-aligned, to a value at `index`.
+
+    Args:
+        index: index of the value.
+        shape: shape of the operand. Its dimensions of size 1 get an empty index.
+
+    Raises:
+        NotWritable: the operand has more dimensions than the value.
+    """
     if len(shape) > len(index):
         raise NotWritable("an operand has more dimensions than the value it meets")
     tail = index[len(index) - len(shape) :]
@@ -162,14 +176,18 @@ def align(index: Index, shape: tuple[int, ...]) -> Index:
 
 
 def reshape(index: Index, shape: tuple[int, ...], sizes: Sequence[str] = ()) -> Index:
-    """Index into another shape with the same order of elements.
+    """Index into another shape with the same elements in the same order.
 
     Args:
-        sizes: texts of the shape's sizes, where they are known.
+        index: index into the present shape.
+        shape: the other shape.
+        sizes: texts of the other shape's sizes, if they are known.
 
     Raises:
-        NotWritable: sizes of dimensions do not divide each other.
+        NotWritable: a dimension of the other shape holds a part of a term that divides neither.
     """
+    # Terms are dealt out from the innermost one, as both shapes agree on the order of elements.
+    # A term that is too large for its dimension is cut in two.
     flat = [term for dim in index for term in dim]
     dims: list[Dim] = []
     for at in reversed(range(len(shape))):
@@ -192,8 +210,13 @@ def reshape(index: Index, shape: tuple[int, ...], sizes: Sequence[str] = ()) -> 
 
 
 def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
-    """The term as an outer one and an inner one of this size, which is a number if it is none of
-    the term's factors."""
+    """The term cut into an outer and an inner one.
+
+    Args:
+        size: length of the inner term in the program at hand.
+        text: text of that size. If the term's size has no such factor, the number is used.
+    """
+    # A text that is a factor of the size follows the inputs at other sizes; a number stays fixed.
     rest = Counter(_factors(term.size)) - Counter(_factors(text))
     if not text.isdigit() and same(times(text, *rest.elements()), term.size):
         left = times("1", *rest.elements())
@@ -204,7 +227,7 @@ def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
 
 
 def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...]:
-    """Dimensions, or their sizes, with others in place of one."""
+    """The tuple with the items `new` in place of the item at position `at`."""
     return (*given[:at], *new, *given[at + 1 :])
 
 
@@ -212,16 +235,26 @@ def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...
 
 
 def memory_order(index: Index, layout: Layout) -> Index:
-    """The dimensions from the slowest to the fastest in memory."""
+    """The dimensions of an index in memory order, from the slowest to the fastest."""
     return (index[0], *index[2:], index[1]) if layout is Layout.CHANNELS_LAST else index
 
 
 def placed(index: Index) -> list[tuple[Term, str]]:
-    """(term, stride) of a dense tensor with dimensions, slowest first, at `index`; neighbours
-    that are one slice of an axis are joined."""
+    """The terms of a dense tensor's dimensions with their strides, slowest first.
+
+    Neighbours that are one slice of an axis are joined into one term, so an address needs fewer
+    divisions.
+
+    Args:
+        index: dimensions in memory order.
+
+    Returns:
+        (term, text of its stride in elements) for each term.
+    """
     terms: list[tuple[Term, str]] = []
     stride = "1"
     for term in reversed([term for dim in index for term in dim]):
+        # Two slices join if they are neighbours both along the axis and in memory.
         inner, inner_stride = terms[-1] if terms else (None, "1")
         if (
             inner is not None
@@ -238,7 +271,14 @@ def placed(index: Index) -> list[tuple[Term, str]]:
 
 
 def offset(index: Index, made: TensorType, view: View) -> str:
-    """Text of the offset, in elements, of the value at `index` of a dense tensor."""
+    """Text of the offset of a tile in a dense tensor, in elements.
+
+    Args:
+        index: index of the tensor's dimensions.
+        made: type of the tensor.
+        view: the kernel's axes. Terms of other axes count as 0.
+    """
+    # Horner's form: ((a * B + b) * C + c), so no stride is multiplied out.
     text = ""
     for term, _ in placed(memory_order(index, made.layout)):
         if text:
@@ -250,9 +290,13 @@ def offset(index: Index, made: TensorType, view: View) -> str:
 
 
 def position(term: Term, view: View) -> str:
-    """Text of a term's value over the tile; a true slice of an axis gets a variable of its own."""
+    """Text of a term's value over the tile.
+
+    A proper slice of an axis gets a variable, whose name and text are added to the axis's `parts`.
+    """
     axis = view[term.axis]
     text = axis.name
+    # The text holds `//` and `%`, which are slow: each slice is computed once, in `parts`.
     if term.inner != "1":
         text += f" // {factor(term.inner)}"
     if not term.is_outer:
@@ -270,13 +314,13 @@ def position(term: Term, view: View) -> str:
 
 
 def parts(view: View, axes: Iterable[str] | None = None) -> list[str]:
-    """Lines that compute the variables for slices of these axes, or of all."""
+    """Lines that compute the slice variables that `position` added to these axes, or to all."""
     wanted = [view[axis] for axis in (view if axes is None else axes) if axis in view]
     return [f"{name} = {text}" for axis in wanted for name, text in axis.parts.items()]
 
 
 def mask(axes: Sequence[str], view: View) -> str:
-    """Text that is true where all of `axes` are inside their bounds; nothing if always."""
+    """Text that is true where positions along all of `axes` are valid; "" if they always are."""
     tests = dict.fromkeys(test for axis in axes if axis in view for test in view[axis].tests)
     if len(tests) == 1:
         return next(iter(tests))

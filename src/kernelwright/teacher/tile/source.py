@@ -25,7 +25,7 @@ _INDENT = "    "
 
 
 def is_wide(program: Program) -> bool:
-    """Whether some tensor needs 64-bit offsets."""
+    """Whether some value has 2**31 elements or more, so that offsets need 64 bits."""
     types = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
     return any(t.numel >= 2**31 for t in types)
 
@@ -37,13 +37,13 @@ def kernel(
     sizes: Mapping[str, str],
     computed: Mapping[str, str] | None = None,
 ) -> Kernel:
-    """A kernel whose tensors (`<name>_ptr`) and sizes are those its body names.
+    """A kernel with the arguments that its body names.
 
     Args:
-        grid: text over sizes and names of tiles, which the wrapper does not have.
-        sizes: size symbols the wrapper knows; those that `used_in` finds are passed.
-        computed: constexpr arguments besides the plan's tiles, where the body names them -> text
-            of their value.
+        body: lines. Each `<name>_ptr` in them becomes a tensor argument.
+        grid: text over sizes and over names of tiles (BLOCK_M), which become numbers.
+        sizes: size symbols of the wrapper -> text. Those that `used_in` finds are passed.
+        computed: further constexpr arguments -> text of the value. Those in the body are passed.
     """
     text = "\n".join(body)
     words = set(re.findall(r"\w+", text))
@@ -68,10 +68,13 @@ def assemble(
     is_wide: bool,
     extra: str = "",
 ) -> Candidate:
-    """The kernels, and a wrapper that reads `sizes`, allocates, and launches them in order.
+    """The candidate: the kernels, and a wrapper that reads sizes, allocates and launches in order.
 
     Args:
-        extra: functions that the kernels call.
+        sizes: size symbols -> wrapper text, in an order that can be executed.
+        buffers: tensors to allocate, outputs included.
+        is_wide: whether offsets have 64 bits. If not, the wrapper asserts that 32 bits suffice.
+        extra: text of `@triton.jit` functions that the kernels call.
     """
     read = {name for kernel in kernels for name in kernel.pointers}
     inputs = [value for value in program.inputs if value.name in read] or [program.inputs[0]]
@@ -88,13 +91,14 @@ def assemble(
 
 
 def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) -> list[str]:
-    """The body's lines, those it rests on before them, and those that store these outputs.
+    """The last lines of a kernel: slices of axes, the body's lines, and stores of these outputs.
 
     Args:
-        known: lines of the kernel before these; slices of axes found there are not found again.
+        names: the outputs.
+        known: earlier lines of the kernel, which are not repeated.
 
     Raises:
-        NotWritable: one is not computed from the path.
+        NotWritable: an output is not on the body's path.
     """
     for name in names:
         if name not in body.path:
@@ -105,7 +109,7 @@ def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) ->
 
 
 def out_buffers(body: TileBody, names: tuple[str, ...]) -> list[Buffer]:
-    """The outputs as the wrapper allocates them."""
+    """The buffers that the wrapper allocates for these outputs, each once."""
     return [
         Buffer(
             name=name,

@@ -1,4 +1,4 @@
-"""Operators that only rename elements, followed by index: forwards and back to the source."""
+"""Operators that only rename elements: an index is followed from source to view, and back."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -21,18 +21,19 @@ class Side:
 
 
 def is_view(call: Call) -> bool:
+    """Whether the call only renames elements of its input; inference dropout counts as a view."""
     if call.op == "dropout":
         return not call.arg("training")
     return call.op in RESHAPING | PERMUTING | {"broadcast_to", "to_layout"}
 
 
 def source(call: Call) -> str:
-    """Name of the value a view shows."""
+    """Name of the value that a view shows."""
     return next(call.refs())
 
 
 def only_views(program: Program, value: str, also: Container[str] = ()) -> bool:
-    """Whether a value is inputs seen through nothing but views, and calls of these operators."""
+    """Whether nothing but views, and operators in `also`, lies between the inputs and a value."""
     at = program.producer().get(value)
     if at is None:
         return True
@@ -43,7 +44,11 @@ def only_views(program: Program, value: str, also: Container[str] = ()) -> bool:
 
 
 def source_index(program: Program, call: Call, index: Index) -> Index:
-    """Index into a view's source of the element at `index` of the view."""
+    """Index into a view's source of the element at `index` of the view.
+
+    Raises:
+        NotWritable: dimensions of source and view do not divide each other.
+    """
     shape = program.type_of(source(call)).shape
     if call.op in RESHAPING:
         return reshape(index, shape)
@@ -54,7 +59,11 @@ def source_index(program: Program, call: Call, index: Index) -> Index:
 
 
 def view_index(program: Program, call: Call, index: Index) -> Index:
-    """Index into a view of the element at `index` of its source."""
+    """Index into a view of the element at `index` of its source.
+
+    Raises:
+        NotWritable: dimensions do not divide each other, or the view repeats elements.
+    """
     shape = program.type_of(source(call)).shape
     if call.op == "unsqueeze":
         at = dim_index(call.arg("dim"), len(shape) + 1)
@@ -81,13 +90,22 @@ def _dims(call: Call, rank: int) -> list[int]:
 
 
 def is_elementwise(call: Call) -> bool:
-    """Each element of the result needs one of each operand."""
+    """Whether each element of the result needs one element of each operand.
+
+    Inference batch_norm counts, as its statistics are operands.
+    """
     return is_pointwise(call.op) or (call.op == "batch_norm" and not call.arg("training"))
 
 
 def operands(program: Program, call: Call, index: Index) -> dict[str, Side]:
-    """Tensor parameters of an elementwise call, each at the index that `index` of the result
-    needs."""
+    """The tensor operands of an elementwise call.
+
+    Args:
+        index: index of the result.
+
+    Returns:
+        Parameter name -> operand, at the index that the result's index needs.
+    """
     sides = {}
     for key, ref in call.args:
         if not isinstance(ref, Ref):
@@ -123,8 +141,11 @@ def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, I
 
 
 def _before(program: Program, value: str, index: Index) -> list[tuple[str, Index]] | None:
-    """The element that a view or an elementwise call reads for the element at `index`; None for
-    others."""
+    """The (value, index) pairs that a view or an elementwise call reads for `value` at `index`.
+
+    Returns:
+        None for an input of the program and for the result of any other call.
+    """
     position = program.producer().get(value)
     if position is None:
         return None

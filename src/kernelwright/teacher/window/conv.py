@@ -1,8 +1,8 @@
 """A kernel writer's view of a program with one convolution: a sum of products over a window.
 
 A tile of the output has an axis of channels and one of pixels: positions of the output in all
-images, in memory order. Which of them the tile's columns are is the schedule's choice; columns are
-neighbours in memory where pixels are in contiguous tensors, channels in channels-last ones.
+images, in memory order. The schedule chooses which of the two axes is the tile's columns. Columns
+should be neighbours in memory: pixels in contiguous tensors, channels in channels-last ones.
 """
 
 from abc import abstractmethod
@@ -54,6 +54,7 @@ class ChannelCounts:
 
     @property
     def are_few(self) -> bool:
+        """Whether a group takes 2 to FEW_CHANNELS channels."""
         return 1 < self.taken <= FEW_CHANNELS
 
 
@@ -88,6 +89,7 @@ class Convolution(Product):
 
     @property
     def phased(self) -> tuple[Sweep, ...]:
+        """The sweeps whose outputs fall into several phases."""
         return tuple(sweep for sweep in self.sweeps if sweep.num_phases > 1)
 
     def begin(self, body: TileBody) -> None:
@@ -102,17 +104,19 @@ class Convolution(Product):
         view = dict(super().view())
         if "b" in view and self.groups_are_apart and self.phased:
             view["b"] = AxisText("group")
+        # With phases, the number of pixels a phase is rounded up for each dimension.
         if self.pixels not in axes_of(self.index):  # every position has a bound of its own
             view[self.pixels] = AxisText(view[self.pixels].name, view[self.pixels].suffix)
         return view | {phase_axis(s): AxisText(phase_axis(s), "", s.out) for s in self.phased}
 
     @property
     def groups_are_apart(self) -> bool:
-        """Groups are independent products."""
+        """Whether groups are independent products, along the axis "b"."""
         return "b" in axes_of(self.index)
 
     def position(self, schedule: ProductSchedule) -> list[str]:
         lines = super().position(schedule)
+        # Outputs of one phase are `stride` apart, so their place follows from the phase.
         if not self.phased:
             return lines
         if self.groups_are_apart:
@@ -133,7 +137,7 @@ class Convolution(Product):
         return [*lines, *parts(view), *places]
 
     def places(self, view: View) -> list[tuple[Sweep, str]]:
-        """Each sweep with the text of where, among the outputs of a phase, the tile lies."""
+        """Each sweep with the text of the tile's positions among the outputs of a phase."""
         dims = self.pixel_index[-len(self.sweeps) :]
         return [
             (sweep, position(dim[0], view)) for sweep, dim in zip(self.sweeps, dims, strict=True)
@@ -142,11 +146,18 @@ class Convolution(Product):
     @staticmethod
     @abstractmethod
     def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
-        """How the form indexes channels, given the tile's axis of them, and the sizes it needs."""
+        """How the form indexes channels.
+
+        Args:
+            channels: the tile's axis of channels, "m" or "n".
+
+        Returns:
+            (index terms of channels, size symbol -> wrapper text of the sizes that they need).
+        """
 
 
 def _factor(sweeps: Sequence[Sweep]) -> str:
-    """Text of how many phases they have together."""
+    """Text of the number of phases that these sweeps have together, as a factor."""
     text = " * ".join(str(sweep.num_phases) for sweep in sweeps)
     return f"({text})" if len(sweeps) > 1 else text
 
@@ -157,5 +168,5 @@ def phase_axis(sweep: Sweep) -> str:
 
 
 def other_axis(axis: str) -> str:
-    """The tile's other axis."""
+    """The tile's other axis: "m" for "n" and the reverse."""
     return "m" if axis == "n" else "n"

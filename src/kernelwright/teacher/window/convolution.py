@@ -113,7 +113,7 @@ class _Item:
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
+    """Whether the program has one convolution that some form can write."""
     return next(_products(program), None) is not None
 
 
@@ -124,10 +124,12 @@ def ways(program: Program, precision: str) -> list[Way]:
         other = ()
     items = [*_items(_products(program), sure + other), *_copied(program, sure + other)]
     ranked = sorted(items, key=lambda item: _estimate_s(item) * _doubt(item, other))
+    # The first candidate is right whatever the reference rounds to; the others may be refused.
     first = next((item for item in ranked if item.schedule.precision in sure), None)
     if first is not None:
         ranked.remove(first)
         ranked.insert(0, first)
+    # The best ways of the other form move up behind the first three, so that both are measured.
     if any(item.is_dense for item in ranked):
         form = type(ranked[0].product)
         others = [at for at, item in enumerate(ranked) if type(item.product) is not form]
@@ -137,15 +139,17 @@ def ways(program: Program, precision: str) -> list[Way]:
 
 
 def _stays_fp32(program: Program) -> bool:
-    """cuDNN does not round to TF32 here, allowed or not: of 408 pairs that were judged on an H200
-    six were refused for it, and all six had a transposed convolution of several groups."""
+    """Whether cuDNN never rounds to TF32 here: a transposed convolution of several groups.
+
+    Of 408 pairs that were judged on an H200, six were refused for TF32. All six were such calls.
+    """
     return any(
         call.op.startswith("conv_transpose") and call.arg("groups") > 1 for call in program.calls
     )
 
 
 def _products(program: Program) -> Iterator[Convolution]:
-    """The convolution in every form that can be written, with pixels along either axis."""
+    """Yields the convolution in every form that can be written, with pixels along either axis."""
     forms: tuple[type[Convolution], ...] = (ImplicitGemm, Direct)
     for form in forms:
         for pixels in ("n", "m"):
@@ -159,13 +163,14 @@ def _products(program: Program) -> Iterator[Convolution]:
 
 
 def _trial(product: Convolution) -> ProductSchedule:
-    """Any schedule: whether a form can be written does not depend on it."""
+    """A schedule for a trial; whether a form can be written does not depend on the schedule."""
     return ProductSchedule(
         block_m=16, block_n=16, block_k=16, num_warps=4, order=_orders(product)[0]
     )
 
 
 def _suits(product: Convolution) -> bool:
+    """Whether the form makes sense for the channels of a group."""
     counts = product.counts
     if isinstance(product, Direct):
         return counts.taken <= _MAX_DIRECT
@@ -173,7 +178,7 @@ def _suits(product: Convolution) -> bool:
 
 
 def _orders(product: Convolution) -> tuple[str, ...]:
-    """The orders of the loop that differ."""
+    """The orders of the loop that differ for this convolution."""
     if isinstance(product, Direct):
         return ("",)
     if not any(sweep.is_moving for sweep in product.sweeps):
@@ -185,7 +190,7 @@ def _orders(product: Convolution) -> tuple[str, ...]:
 
 
 def _copied(program: Program, modes: tuple[str, ...]) -> Iterator[_Item]:
-    """Those over a copy of the image, where that is contiguous."""
+    """Yields the ways over copies of image and weights in channels-last, if copies can gain."""
     turned = relaid(program)
     if turned is None:
         return
@@ -196,7 +201,7 @@ def _copied(program: Program, modes: tuple[str, ...]) -> Iterator[_Item]:
 
 
 def _items(products: Iterable[Convolution], modes: tuple[str, ...]) -> Iterator[_Item]:
-    """Every way to write the convolution that makes sense at the program's sizes."""
+    """Yields every way to write the convolution that makes sense at the program's sizes."""
     for product in products:
         if not isinstance(product, ImplicitGemm):
             yield from _direct_items(product)
@@ -223,7 +228,7 @@ def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]
 
 
 def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[ProductSchedule]:
-    """Over few channels: no pipeline, since what few steps load is in L1 mostly."""
+    """Yields schedules for few channels, without a pipeline: the few steps load mostly from L1."""
     num_made = product.lengths[product.channels]
     for channels, pixels, block_k, warps in _FEW_TILES:
         blocks = (channels, pixels) if product.pixels == "n" else (pixels, channels)
@@ -243,8 +248,11 @@ def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[ProductSchedule
 
 
 def _unspilled(tile: ProductSchedule) -> ProductSchedule:
-    """Factors in parts and the addresses of windows do not fit into four warps' registers where the
-    tile is large: 272 bytes of 128 x 64 were spilled on sm_90, none with eight."""
+    """The tile with eight warps instead of four, if the tile is large and factors have parts.
+
+    Parts and window addresses do not fit into the registers of four warps. A tile of 128 x 64
+    spilled 272 bytes on sm_90; with eight warps it spilled none.
+    """
     is_large = "x3" in tile.precision and tile.block_m * tile.block_n >= 128 * 64
     return replace(tile, num_warps=8) if is_large and tile.num_warps == 4 else tile
 
@@ -277,8 +285,11 @@ def _direct_item(
 
 
 def _doubt(item: _Item, other: tuple[str, ...]) -> float:
-    """Times as dear as a kernel that is right: libraries do not round to TF32 where a contiguous
-    image has few channels and strides are 1, so that these precisions are refused."""
+    """The factor on the estimate of a precision that the judge may refuse.
+
+    Libraries do not round to TF32 where a contiguous image has few channels and strides are 1.
+    There the judge seldom accepts a kernel that rounds.
+    """
     product = item.product
     is_channels_last = product.program.type_of(product.image.value).layout is Layout.CHANNELS_LAST
     is_exact = (
@@ -290,7 +301,7 @@ def _doubt(item: _Item, other: tuple[str, ...]) -> float:
 
 
 def _estimate_s(item: _Item) -> float:
-    """Coarse time of a candidate. Only for ranking."""
+    """Coarse time of a candidate in seconds, for ranking only."""
     product, schedule = item.product, item.schedule
     operand_types = [
         product.program.type_of(side.value) for side in (product.image, product.weights)
@@ -322,14 +333,14 @@ def _estimate_s(item: _Item) -> float:
 
 
 def _direct_s(product: Direct, schedule: ProductSchedule, num_taps: int) -> float:
-    """Seconds of loads from L1, and for a dense tile of adding products: a thread's loads serve the
-    rows and columns of its part of the tile."""
+    """Seconds of a direct sum: loads from L1, or for a dense tile the slower of loads and sums."""
     products = float(product.out.numel * product.counts.taken * num_taps)
     loaded_s = products * product.element_bytes / _L1_BYTES_PER_S
     if not product.is_dense(schedule):
         return loaded_s
     num_made = product.counts.made
     padding = ceil(num_made / schedule.block_m) * schedule.block_m / num_made
+    # Each load serves a whole row or column of the part of the tile that its thread holds.
     rows = schedule.block_m / schedule.num_warps
     columns = schedule.block_n / 32
     return padding * max(loaded_s / rows + loaded_s / columns, products / _FMA_PER_S)

@@ -23,7 +23,7 @@ _DENSE = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Direct(Convolution):
-    """All groups lie along the tile's axis of channels."""
+    """A convolution summed tap by tap; all groups lie along the tile's axis of channels."""
 
     @staticmethod
     def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
@@ -35,6 +35,7 @@ class Direct(Convolution):
             taken = (Term("c", "C", counts.taken),)
         group: Dim = ()
         channels_made: Dim = (Term(channels, symbol, counts.made),)
+        # An axis of all output channels holds both: channel = group * O + number in the group.
         if counts.groups > 1 and counts.made > 1:
             sizes |= {"G": counts.groups_text, "O": counts.made_text}
             group = (Term(channels, "G", counts.groups, "O"),)
@@ -48,9 +49,12 @@ class Direct(Convolution):
         return "direct"
 
     def is_dense(self, schedule: ProductSchedule) -> bool:
+        """Whether a thread holds a tile of sums, so that each load serves a row or a column."""
         return self.pixels == "n" and self.counts.groups == 1 and schedule.block_m >= _DENSE
 
     def accumulate(self, schedule: ProductSchedule) -> list[str]:
+        """Lines that leave the sum, (BLOCK_M, BLOCK_N) in fp32, in `acc`."""
+        # A dimension with one tap needs no loop: the window's start is the position.
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
         channel = {"c": AxisText("c")} if self.counts.taken > 1 else {}
         over = SummedAxes(
@@ -84,6 +88,7 @@ class Direct(Convolution):
         is_short = not is_dense and prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
         headers = ["for c in range(C):"] if self.counts.taken > 1 else []
         for sweep in moving:
+            # With phases the number of taps is known only at run time, which nothing unrolls.
             is_unrolled = sweep.num_phases == 1 and (is_short or sweep is moving[-1])
             walk = "tl.static_range" if is_unrolled else "range"
             headers.append(f"for {sweep.tap} in {walk}({sweep.num_taps}):")

@@ -24,13 +24,15 @@ Form = TypeVar("Form", bound=Convolution)
 
 
 def find(program: Program, form: type[Form], pixels: str) -> Form:
-    """The program's one convolution, to be summed in this form.
+    """The program's one convolution, as a product of the class `form`.
 
     Args:
+        form: ImplicitGemm or Direct.
         pixels: the tile's axis of pixels, "m" or "n".
 
     Raises:
-        NotWritable: there is none or more than one, or what comes before it is dear.
+        NotWritable: the program has no convolution or several; the image is neither fp32, fp16 nor
+            bf16; or a call in front is too dear to be computed for every tap.
     """
     calls = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
     if len(calls) != 1:
@@ -60,7 +62,7 @@ def _check_cheap(program: Program, call: Call) -> None:
 
 
 class _ConvolutionReading:
-    """A convolution's shapes taken apart."""
+    """A convolution's shapes, read into sizes, channel counts and indices."""
 
     def __init__(self, program: Program, call: Call, window: tuple[Sweep, ...]) -> None:
         self.program, self.call, self.window = program, call, window
@@ -73,7 +75,7 @@ class _ConvolutionReading:
         self.num_phases = prod(sweep.num_phases for sweep in window)
 
     def size(self, symbol: str) -> str:
-        """The wrapper's expression for a size of the image or the weights."""
+        """The wrapper's expression for a size symbol of the image or the weights."""
         names = [*self.samples, "CIN", *(s.symbol for s in self.window)]
         weight_names = ["W0", "W1", *(f"K{s.symbol}" for s in self.window)]
         sides = [
@@ -89,6 +91,7 @@ class _ConvolutionReading:
         return Side(value, tuple((Term(symbol, symbol, size),) for symbol, size in dims))
 
     def counts(self) -> ChannelCounts:
+        """The numbers of groups and channels, with their wrapper texts."""
         groups = self.call.arg("groups")
         place = -len(self.window) - 1
         taken = self.image_shape[place] // groups
@@ -112,12 +115,14 @@ class _ConvolutionReading:
         )
 
     def product(self, form: type[Form], pixels: str) -> Form:
+        """The convolution in this form, with all its indices and sizes."""
         counts = self.counts()
         channels, channel_sizes = form.split(counts, other_axis(pixels))
         pixel_index = self.pixel_index(pixels)
         index = self.out_index(pixel_index, channels)
         apart = counts.groups if "b" in axes_of(index) else 1
         batch_size, batch_position = _batch(apart, self.num_phases)
+        # Outputs of one phase meet every num_phases-th tap, so their sums are that much shorter.
         lengths = {
             pixels: prod(term.length for dim in pixel_index for term in dim),
             other_axis(pixels): counts.made * counts.groups // apart,
@@ -148,12 +153,14 @@ class _ConvolutionReading:
 
     @property
     def taps(self) -> list[str]:
-        """Symbols of the kernel's sizes that texts need."""
+        """Symbols of the weights' spatial sizes that kernel texts need."""
         return [f"K{sweep.symbol}" for sweep in self.window if sweep.is_moving]
 
     def known(self, counts: ChannelCounts) -> list[str]:
-        """Symbols of sizes that kernels have as constants: of few channels, and where rows of the
-        output are better known to the compiler (`fixed_sizes`), of image and output."""
+        """Symbols of sizes that kernels over few channels have as constants.
+
+        These are the channels, and for large outputs (`fixed_sizes`) the sides of image and output.
+        """
         if not counts.are_few:
             return []
         widths = [*self.out_shape[-1:], prod(self.out_shape[-len(self.window) :])]
@@ -162,6 +169,7 @@ class _ConvolutionReading:
         return ["C", *(sides if is_made_for else [])]
 
     def pixel_index(self, pixels: str) -> Index:
+        """Index of a pixel of one phase: (sample, *positions), along the axis `pixels`."""
         lengths = [
             -(-n // sweep.num_phases)
             for n, sweep in zip(self.out_shape[-len(self.window) :], self.window, strict=True)
@@ -170,6 +178,7 @@ class _ConvolutionReading:
         return flat_axis(pixels, symbols, (*self.batch, *lengths))
 
     def out_index(self, pixel_index: Index, channels: Channels) -> Index:
+        """Index of the output. A dimension with phases has an axis of its own."""
         at = len(self.batch)
         places = [
             (Term(phase_axis(sweep), sweep.out, size),) if sweep.num_phases > 1 else place
@@ -180,6 +189,7 @@ class _ConvolutionReading:
         return (*pixel_index[:at], channels.group + channels.made, *places)
 
     def image_index(self, pixel_index: Index, channels: Channels) -> Index:
+        """Index of the image. Its spatial dimensions walk axes "d", "h" and "w"."""
         at = len(self.batch)
         places = [
             (Term(sweep.at, sweep.symbol, size),)
@@ -188,6 +198,7 @@ class _ConvolutionReading:
         return (*pixel_index[:at], channels.group + channels.taken, *places)
 
     def weight_index(self, channels: Channels) -> Index:
+        """Index of the weights. A transposed convolution has the input's channels first."""
         taps = [
             (Term(f"k{sweep.at}", f"K{sweep.symbol}", sweep.kernel),) if sweep.is_moving else ()
             for sweep in self.window
@@ -197,6 +208,7 @@ class _ConvolutionReading:
         return (channels.group + channels.made, channels.taken, *taps)
 
     def sizes(self, channel_sizes: dict[str, str]) -> dict[str, str]:
+        """Size symbols -> wrapper text, in an order that can be executed."""
         kernel = [f"K{sweep.symbol}" for sweep in self.window]
         read = [*self.samples, *(sweep.symbol for sweep in self.window), *kernel]
         phases = {

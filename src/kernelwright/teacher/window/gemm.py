@@ -41,7 +41,7 @@ _COMMENTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitGemm(Convolution):
-    """Tensor cores: sums over blocks of channels, each group a product of its own."""
+    """A convolution summed on tensor cores, over blocks of channels; each group is a product."""
 
     @staticmethod
     def split(counts: ChannelCounts, channels: str) -> tuple[Channels, dict[str, str]]:
@@ -57,7 +57,7 @@ class ImplicitGemm(Convolution):
         return f"{name}_split_k" if schedule.split_k > 1 else name
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
-        """The shared memory of a step's tiles."""
+        """Bytes of shared memory for the factor tiles of one step, in all pipeline stages."""
         # The walk is built as for writing: a tile that is not loaded takes no shared memory.
         key = schedule.order, schedule.precision == ROUNDED
         if key not in self._loads:
@@ -74,14 +74,16 @@ class ImplicitGemm(Convolution):
         return {}
 
     def has_known_places(self, schedule: ProductSchedule) -> bool:
-        """Where elements of a window lie is known when the kernel is compiled."""
+        """Whether the compiler knows the places of a window's elements relative to its start."""
         return schedule.order == "flat" and self.counts.are_few and not self.phased
 
     def accumulate(self, schedule: ProductSchedule) -> list[str]:
+        """Lines that leave the sum, (BLOCK_M, BLOCK_N) in fp32, in `acc`."""
         steps = _Steps(self, schedule.order)
         walk = Walk(self, self.view(), steps.over, is_rounded=schedule.precision == ROUNDED)
         image, weights = walk.image(), walk.weights()
         factors = [image, weights] if self.pixels == "m" else [weights, image]
+        # Slices take turns step by step, so their lengths differ by one step at most.
         first, step = ("tl.program_id(1)", ", SPLIT_K") if schedule.split_k > 1 else ("0", "")
         inner = [*steps.lines(), *walk.place(), *image.lines, *weights.lines]
         return [
@@ -99,7 +101,7 @@ class ImplicitGemm(Convolution):
 
 
 class _Steps:
-    """The loop's steps in one order: how many there are, which channels and tap one takes."""
+    """The steps of the loop in one order: their number, and the channels and tap of a step."""
 
     def __init__(self, product: ImplicitGemm, order: str) -> None:
         self.order = order
@@ -109,6 +111,11 @@ class _Steps:
         self.over = self._flat(product, *places) if order == "flat" else self._blocks(*places)
 
     def _blocks(self, image: str, weights: str) -> SummedAxes:
+        """The summed axes where a step takes one tap and a block of channels.
+
+        Args:
+            image: index suffix of the summed dimension in the image's tile; `weights` likewise.
+        """
         taps = {f"k{sweep.at}": AxisText(sweep.weight(sweep.tap)) for sweep in self.moving}
         return SummedAxes(
             image={"c": AxisText("cs", image, "C")},
@@ -119,6 +126,7 @@ class _Steps:
         )
 
     def _flat(self, product: ImplicitGemm, image: str, weights: str) -> SummedAxes:
+        """The summed axes where channels and taps are one dimension, cut into blocks."""
         # The order of channels and taps is that of the weights' memory: loads are contiguous there.
         slices = [(f"k{sweep.at}", f"K{sweep.symbol}", sweep.kernel) for sweep in self.moving]
         is_last = product.program.type_of(product.weights.value).layout is Layout.CHANNELS_LAST
@@ -149,13 +157,13 @@ class _Steps:
 
     @property
     def number(self) -> str:
-        """Text of how many there are."""
+        """Text of the number of steps."""
         if self.order == "flat":
             return f"tl.cdiv({self.over.image['k'].bound}, BLOCK_K)"
         return "num_spots * num_c" if self.moving else "num_c"
 
     def lines(self) -> list[str]:
-        """Lines that find a step's channels and tap."""
+        """Lines that compute a step's channels and tap."""
         slices = dict.fromkeys([*parts(self.over.image), *parts(self.over.weights)])
         return [*self._positions(), *slices]
 
@@ -164,6 +172,7 @@ class _Steps:
             return ["ks = step * BLOCK_K + offs_k"]
         if not self.moving:
             return ["cs = step * BLOCK_K + offs_k"]
+        # The step's number is a scalar: the divisions cost once a step, not once a lane.
         if self.order == "taps":
             spot, block = "step // num_c", "step % num_c"
         else:
@@ -174,6 +183,7 @@ class _Steps:
         return [f"spot = {spot}", *self._taps_of_spot(), channels]
 
     def _taps_of_spot(self) -> list[str]:
+        """Lines that take a spot, the number of a tap, apart into its position in the kernel."""
         lines = []
         for i, sweep in enumerate(self.moving):
             inner = self._num_taps[i + 1 :]

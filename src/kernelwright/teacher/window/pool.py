@@ -1,7 +1,7 @@
 """A pool with what is fused around it: programs own outputs and loop over their windows.
 
-Two forms: "flat", a block of outputs in memory order; "plane", a tile of channels x pixels, where
-input and output lie in different orders and both are to be read and written in theirs.
+Two forms: "flat", a block of outputs in memory order; "plane", a tile of channels x pixels. The
+second is for inputs and outputs of different layouts: each has one side of the tile in its order.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _MAX_WINDOW = 1 << 13
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blocks:
-    """Outputs of one program."""
+    """The outputs that one program computes, as tile sizes."""
 
     tiles: dict[str, int]
     """BLOCK, or BLOCK_C and BLOCK_P; and num_warps."""
@@ -78,6 +78,7 @@ class WindowPool:
 
     @property
     def is_wide(self) -> bool:
+        """Whether the input or the output needs 64-bit offsets."""
         return max(self.source.numel, self.out.numel) >= 2**31
 
 
@@ -85,7 +86,8 @@ def find(program: Program) -> WindowPool:
     """The program's one pool.
 
     Raises:
-        NotWritable: there is none or more than one, or its windows are too long.
+        NotWritable: the program has no pool or several, or windows of more than _MAX_WINDOW
+            elements.
     """
     calls = [call for call in program.calls if call.op in POOLS]
     if len(calls) != 1:
@@ -99,10 +101,10 @@ def find(program: Program) -> WindowPool:
 
 
 def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
-    """One kernel for the pool and all around it.
+    """The candidate: one kernel for the pool and all calls around it.
 
     Raises:
-        NotWritable: something around it is not computed element by element.
+        NotWritable: a call around the pool has no kernel text.
     """
     program, index = pool.program, _out_index(pool, blocks)
     view = _view(blocks)
@@ -112,6 +114,8 @@ def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
     body.place(pool.call.outputs[0], index, "pooled")
     body.follow(program.calls[program.calls.index(pool.call) + 1 :])
     end = finish(body, program.outputs)
+    # One variable `inside` serves two masks. If windows can leave the input, each step sets it for
+    # its own loads, so the mask of the outputs is set again after the loop.
     lines = [
         *_place(pool, blocks),
         *end[: len(parts(view))],
@@ -201,7 +205,7 @@ def _shape(blocks: Blocks) -> str:
 
 
 class _Loop:
-    """Lines that walk the window and gather its elements in `pooled`."""
+    """The lines of the loop over a window, which gathers the elements in `pooled`."""
 
     def __init__(self, pool: WindowPool, blocks: Blocks, out: Index, view: View) -> None:
         spatial = len(pool.window)
@@ -213,6 +217,7 @@ class _Loop:
         self.leaves = any(slide.axis.bound for slide in pool.window)
         """Windows may hang over an edge: every step has a mask of its own."""
         self.neutral = 'float("-inf")' if pool.kind == "max" else "0.0"
+        # Positions along the window are axes of the loop, so their masks come with the loads.
         view = {**view, **{slide.at: slide.axis for slide in pool.window}}
         self.inside = mask(list(view), view)
         axes = "".join(slide.at for slide in pool.window)
@@ -231,14 +236,17 @@ class _Loop:
         self.average = self._divide(pool)
 
     def _gather(self, pool: WindowPool, element: str) -> list[str]:
+        """The line that adds an element of the window to `pooled`, or keeps the larger."""
         if self.leaves:
             # What lies outside must not count, whatever fused code makes of it.
             element = f"tl.where(inside, {element}, {self.neutral})"
         if pool.kind == "avg":
             return [f"pooled += {element}"]
+        # PyTorch's max pools pass NaN on; `tl.maximum` drops NaN by default.
         return [f"pooled = tl.maximum(pooled, {element}, propagate_nan=tl.PropagateNan.ALL)"]
 
     def _nested(self, pool: WindowPool, gather: list[str]) -> list[str]:
+        """The lines of a step inside one loop for each dimension of the window."""
         is_short = prod(slide.kernel for slide in pool.window) <= _MAX_UNROLLED
         lines: list[str] = []
         indent = ""
@@ -253,6 +261,7 @@ class _Loop:
         return lines + [indent + line for line in (*inside, *self.body.lines, *gather)]
 
     def _divide(self, pool: WindowPool) -> list[str]:
+        """The lines that divide a sum by the number of elements that the average counts."""
         if pool.kind == "max":
             return []
         is_adaptive = pool.window[0].adaptive > 0

@@ -16,7 +16,7 @@ _PLANES = ((64, 32, 4), (32, 32, 4), (128, 16, 4), (32, 64, 4), (16, 128, 4))
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
+    """Whether the program has one pool that can be written, with all calls around it."""
     if sum(call.op in POOLS for call in program.calls) != 1:
         return False
     try:

@@ -1,8 +1,8 @@
 """A convolution over a contiguous image, with copies of image and weights in channels-last.
 
-Along pixels a window starts anywhere, so that loads of a contiguous image are narrow and crooked;
-along channels they are neither, and tensor cores take TF32 along the summed dimension only. The
-copies are small beside the sum, and the result is written as the program has it.
+Along pixels a window may start anywhere, so loads of a contiguous image are narrow and unaligned.
+Along channels loads are wide and aligned. Also, tensor cores take TF32 along the summed dimension
+only. The copies take little time beside the sum, and the result keeps the layout of the program.
 """
 
 from dataclasses import replace
@@ -12,9 +12,13 @@ from kernelwright.programs.program import Input, Program
 
 
 def relaid(program: Program) -> Program | None:
-    """The program with its convolution's image and weights as inputs in channels-last, for the
-    wrapper to copy; what the calls make stays as it was. None where there is nothing to gain, or
-    they are no contiguous inputs."""
+    """The program with the convolution's image and weights as inputs in channels-last.
+
+    The wrapper then copies both. The results of the calls keep their layouts.
+
+    Returns:
+        None if copies gain nothing, or if image and weights are not contiguous inputs.
+    """
     [call] = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
     factors = [call.arg(name).name for name in ("input", "weight")]
     types = {value.name: value.type for value in program.inputs}

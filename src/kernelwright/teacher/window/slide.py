@@ -38,8 +38,10 @@ class Slide:
 
     @property
     def out_size(self) -> str:
-        """The wrapper's expression for the output's size: PyTorch's formula with the call's
-        attributes as they are, so that nobody who writes it has to compute."""
+        """The wrapper's expression for the output's size.
+
+        It is PyTorch's formula with the attributes of the call, so its writer need not compute.
+        """
         if self.adaptive:
             return str(self.adaptive)
         reach = str(self.kernel)
@@ -66,7 +68,11 @@ class Slide:
         return {self.length: f"-(-{self.symbol} // {self.adaptive}) + {uneven}"}
 
     def start(self, out: str) -> list[str]:
-        """Lines that place the window; `out` is the text of the output's position."""
+        """Lines that compute the window's start, and the end of an adaptive window.
+
+        Args:
+            out: text of the output's position.
+        """
         if self.adaptive:
             end = f"(({out} + 1) * {self.symbol} + {self.adaptive} - 1) // {self.adaptive}"
             return [
@@ -77,10 +83,10 @@ class Slide:
         return [f"{self.at}_start = {plus(scaled, -self.padding)}"]
 
     def loop(self, is_unrolled: bool) -> tuple[str, str]:
-        """(loop header or nothing, line inside that gives the position). How long an adaptive
-        window is shows only at run time."""
+        """(loop header or "", line inside the loop that computes the position)."""
         if self.kernel == 1 and not self.adaptive:
             return "", f"{self.at} = {self.at}_start"
+        # The length of an adaptive window depends on the input's size, so it is not unrolled.
         step = f"d{self.at}"
         walk = "tl.static_range" if is_unrolled and not self.adaptive else "range"
         moved = step if self.dilation in (None, 1) else f"{step} * {self.dilation}"
@@ -91,11 +97,12 @@ class Slide:
         """The position as an axis; masked where the window may leave the input."""
         if self.adaptive:
             return AxisText(self.at, "", f"{self.at}_end")
+        # Without these two, the output size counts only windows that lie inside the input.
         can_leave = self.padding > 0 or self.ceil_mode
         return AxisText(self.at, "", self.symbol if can_leave else "", self.padding > 0)
 
     def count(self, includes_padding: bool) -> str:
-        """Text of how many positions the average counts along this dimension."""
+        """Text of the number of positions that the average counts along this dimension."""
         if self.adaptive:
             return f"({self.at}_end - {self.at}_start)"
         end = plus(f"{self.at}_start", self.kernel)
@@ -109,7 +116,11 @@ class Slide:
 
 
 def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
-    """The window of a pool along each of its spatial dimensions, of these sizes."""
+    """The window of a pool along each spatial dimension.
+
+    Args:
+        sizes: sizes of the input's spatial dimensions.
+    """
     spatial = len(sizes)
     symbols = ("D", "H", "W")[3 - spatial :]
     if call.op.startswith("adaptive_"):
@@ -137,7 +148,7 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
 
 
 def _longest(size: int, wanted: int) -> int:
-    """Longest window of an adaptive pool."""
+    """Length of the longest window of an adaptive pool from `size` inputs to `wanted` outputs."""
     return -(-size // wanted) + (size % wanted > 0)
 
 

@@ -1,9 +1,9 @@
 """How a convolution's kernel moves along one dimension of its input, as text.
 
-Output `o` reads the input where its window starts, and from there as far on as each tap of the
-kernel lies. A transposed convolution gathers too: output `o` takes from every tap `k` the input at
-(o + padding - k * dilation) / stride, if that is whole. Outputs of one phase, `o % stride`, share
-these taps; a program owns outputs of one phase and visits no other taps.
+Output `o` reads the input at o * stride - padding + k * dilation for every tap `k`. A transposed
+convolution gathers too: output `o` reads for every tap `k` the input at
+(o + padding - k * dilation) / stride, if this is a whole number. Outputs of one phase share these
+taps; the phase is `o % stride`. So a program owns outputs of one phase, and visits only its taps.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Sweep:
 
     @property
     def num_phases(self) -> int:
-        """Groups of outputs that share taps."""
+        """Number of groups of outputs that share taps: 1, unless a stride is transposed."""
         return 1
 
     @property
@@ -47,17 +47,17 @@ class Sweep:
 
     @property
     def pixels(self) -> str:
-        """Symbol of how many outputs of one phase there are."""
+        """Symbol of the number of outputs of one phase."""
         return self.out
 
     @property
     def is_moving(self) -> bool:
-        """There is more than one tap to visit."""
+        """Whether there is more than one tap to visit."""
         return self.kernel > 1
 
     @property
     def can_leave(self) -> bool:
-        """Some windows hang over an edge of the input."""
+        """Whether some windows hang over an edge of the input."""
         return self.padding > 0 or self.keeps_size
 
     @property
@@ -67,28 +67,30 @@ class Sweep:
 
     @property
     def num_taps(self) -> str:
-        """Text of how many are visited."""
+        """Text of the number of taps that are visited."""
         return f"K{self.symbol}"
 
     @property
     def out_size(self) -> str:
-        """The wrapper's text of the output's size: PyTorch's formula with the call's attributes as
-        they are, so that nobody who writes it has to compute."""
+        """The wrapper's text of the output's size.
+
+        It is PyTorch's formula with the attributes of the call, so its writer need not compute.
+        """
         if self.keeps_size:
             return self.symbol
         reach = f"{self.dilation} * (K{self.symbol} - 1)"
         return f"({self.symbol} + 2 * {self.padding} - {reach} - 1) // {self.stride} + 1"
 
     def phase_lines(self) -> list[str]:
-        """Lines that find, once a program, which taps its outputs share."""
+        """Lines that compute, once a program, which taps its outputs share."""
         return []
 
     def begin(self, out: str) -> str:
-        """Text of where the window of the output at `out` starts."""
+        """Text of the input position where the window of the output at `out` starts."""
         return plus(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
 
     def move(self, tap: str) -> str:
-        """Text of how far a tap lies from there."""
+        """Text of the distance of a tap from the window's start."""
         return tap if self.dilation == 1 else f"{tap} * {self.dilation}"
 
     def weight(self, tap: str) -> str:
@@ -98,7 +100,7 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransposedSweep(Sweep):
-    """A transposed convolution's, gathering."""
+    """A transposed convolution's kernel along one dimension: each output gathers its terms."""
 
     output_padding: int
 
@@ -134,12 +136,15 @@ class TransposedSweep(Sweep):
 
     @property
     def _step(self) -> int:
-        """From one tap of a phase to the next."""
+        """Distance in the kernel from one tap of a phase to the next."""
         return self.stride // gcd(self.stride, self.dilation)
 
     def phase_lines(self) -> list[str]:
         if self.stride == 1:
             return []
+        # Tap k meets an input if stride divides phase + padding - k * dilation. With g, the gcd of
+        # stride and dilation, g must divide phase + padding. Then the first such k is
+        # (phase + padding) / g * inverse(dilation / g) modulo stride / g, and others follow.
         lines, shared = [], gcd(self.stride, self.dilation)
         aim = plus(f"{self.at}_phase", self.padding)
         aim = f"({aim})" if " " in aim else aim
@@ -156,6 +161,7 @@ class TransposedSweep(Sweep):
     def begin(self, out: str) -> str:
         if self.stride == 1:
             return plus(out, self.padding)
+        # The division has no rest: `phase_lines` chose the first tap so, or there is no tap.
         first = times(f"{self.at}_first", str(self.dilation))
         aim = plus(f"{self.at}_phase", self.padding)
         return f"{out} + ({aim} - {first}) // {self.stride}"
@@ -165,7 +171,7 @@ class TransposedSweep(Sweep):
 
     @property
     def _reach(self) -> int:
-        """How far the input moves back from one tap visited to the next."""
+        """Distance that the input position moves back from one visited tap to the next."""
         return self.dilation // gcd(self.stride, self.dilation)
 
     def weight(self, tap: str) -> str:
@@ -175,13 +181,18 @@ class TransposedSweep(Sweep):
 
 
 def sweeps(call: Call, kernel: tuple[int, ...]) -> tuple[Sweep, ...]:
-    """The kernel of a convolution, of these sizes, along each spatial dimension."""
+    """The sweeps of a convolution along each spatial dimension.
+
+    Args:
+        kernel: sizes of the weights' spatial dimensions.
+    """
     spatial = len(kernel)
     symbols = ("D", "H", "W")[3 - spatial :]
     stride = full("stride", call.arg("stride"), spatial, 1)
     dilation = full("dilation", call.arg("dilation"), spatial, 1)
     keeps_size = call.arg("padding") == "same"
     if keeps_size:
+        # Of an odd total PyTorch puts the extra element after the input, so this one rounds down.
         padding = tuple(d * (k - 1) // 2 for d, k in zip(dilation, kernel, strict=True))
     else:
         padding = full("padding", call.arg("padding"), spatial, 0)

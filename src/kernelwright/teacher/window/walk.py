@@ -25,7 +25,7 @@ class WindowFactor:
 
     @property
     def is_loaded(self) -> bool:
-        """The tile is what one load brings."""
+        """Whether the tile is the result of one load, with nothing computed from it."""
         return any(line.startswith(f"{self.name} = tl.load(") for line in self.lines)
 
 
@@ -46,28 +46,37 @@ class SummedAxes:
 
 
 class Walk:
-    """A loop's lines and what it loads."""
+    """The lines of a convolution's loop: window starts, positions, masks and loads."""
 
     def __init__(
         self, product: Convolution, tile: View, over: SummedAxes, *, is_rounded: bool = False
     ) -> None:
-        """`is_rounded`: factors are rounded to TF32."""
+        """The walk over a convolution.
+
+        Args:
+            tile: axes of the tile.
+            over: axes that the loop sums over.
+            is_rounded: whether factors are rounded to TF32.
+        """
         self.product, self.tile, self.over, self._is_rounded = product, tile, over, is_rounded
         self.moving = [sweep for sweep in product.sweeps if sweep.is_moving]
         self._tests = [test for sweep in self.moving for test in _tests(sweep)]
         self._is_pulled = _is_pulled(product, product.image)
 
     def image(self) -> WindowFactor:
+        """The load of the image's tile, masked where the window leaves the image."""
         product, over = self.product, self.over
         # Pixels lie behind the image's spatial axes too.
         here = self._tile_axes(axes_of(product.image.index) | {product.pixels})
         starts = here | {s.at: AxisText(_start(s)) for s in product.sweeps}
         moves = over.image | {s.at: AxisText(s.move(over.taps[s.at])) for s in self.moving}
+        # One variable, `inside`, tests pixels and spatial axes together.
         guarded = here | {s.at: AxisText(s.at, "", conditions=("inside",)) for s in product.sweeps}
         guarded[product.pixels] = replace(self.tile[product.pixels], conditions=("inside",))
         return self._load(product.image, guarded | over.image, (starts, moves), "image")
 
     def weights(self) -> WindowFactor:
+        """The load of the weights' tile."""
         side, moves = self.product.weights, self.over.weights
         here = self._tile_axes(axes_of(side.index))
         return self._load(side, here | moves, (here, moves), "weights")
@@ -76,6 +85,13 @@ class Walk:
         return {axis: text for axis, text in self.tile.items() if axis in met}
 
     def _load(self, side: Side, view: View, walk: tuple[View, View], name: str) -> WindowFactor:
+        """The lines that load and compute a factor's tile.
+
+        Args:
+            view: axes of the factor, with masks.
+            walk: the axes where they start, and how far each has moved in the loop.
+            name: of the variable, if something is computed after the load.
+        """
         product = self.product
         is_plain = only_views(product.program, side.value, COPIES)
         widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
@@ -105,7 +121,8 @@ class Walk:
         return WindowFactor(name, body.before, [*slices, *body.lines, f"{name} = {text}"])
 
     def head(self, lines: list[str]) -> list[str]:
-        """`lines`, which place the tile, and where its windows start."""
+        """The lines before the loop: `lines`, which place the tile, then window starts and mask."""
+        # Tests that no tap changes are computed here, once for all steps.
         starts = [
             f"{_start(sweep)} = {sweep.begin(text)}"
             for sweep, text in self.product.places(self.tile)
@@ -118,7 +135,8 @@ class Walk:
         return [*lines, *slices, *starts, f"{name} = {_all([known, *fixed])}"]
 
     def place(self) -> list[str]:
-        """Lines in the loop that find which pixels have the tap inside the image."""
+        """Lines in the loop that compute for which pixels the tap lies inside the image."""
+        # Sliding pointers need no position; tests of edges and pulled values do.
         moved = [
             f"{s.at} = {_moved(_start(s), s.move(self.over.taps[s.at]))}"
             for s in self.moving
@@ -128,13 +146,16 @@ class Walk:
 
 
 def _is_pulled(product: Convolution, side: Side) -> bool:
-    """Something in front of a factor moves elements: pointers that slide do not follow it."""
+    """Whether an operator that moves elements stands in front of a factor.
+
+    Pointers that slide by fixed distances cannot follow such an operator.
+    """
     producers = product.program.producer()
     return any(name in producers for name, _ in sources(product.program, side.value, side.index))
 
 
 def _start(sweep: Sweep) -> str:
-    """Variable of where the window starts; the position itself if it does not move from there."""
+    """Variable of the window's start, which is the position itself if there is one tap only."""
     return f"{sweep.at}_start" if sweep.is_moving else sweep.at
 
 
