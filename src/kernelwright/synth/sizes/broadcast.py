@@ -93,8 +93,8 @@ class Broadcast:
         """The choices that agree with what is read, grouped by the shapes of `slots`."""
         groups = []
         for patterns, axis in zip(self._patterns, self._axes_read(read), strict=True):
-            # What a slot with a known size holds is decided already. Only the other slots can
-            # make two choices differ.
+            # A slot with a known size has that shape in every choice. Only the other slots can
+            # make the shapes of two choices differ.
             slots_left = sum(1 << slot for slot in slots) & ~(axis.wide | axis.ones)
             groups.append(patterns.told_apart(axis, slots_left, is_result_seen))
         for together in product(*groups):
