@@ -238,6 +238,7 @@ def search_target(
     has_contest = beside_compile and judge.on_gpu
     wholes = Wholes(judge, steps, deadline=budget.deadline)
     contest = Contest()
+    # The contest's process takes seconds to load PyTorch. Started here, it loads during the search.
     with closing(ContestProcess()) as process:
         if has_contest:
             process.start()

@@ -61,7 +61,7 @@ def _positions(program: Program, call: Call) -> Iterator[str]:
 
 
 def _what_computes(program: Program, names: set[str]) -> set[int]:
-    """The calls on which these values depend."""
+    """The numbers of all calls on which these values depend."""
     producer, before = program.producer(), CallGraph(program).before
     pending = [producer[name] for name in names if name in producer]
     calls: set[int] = set()

@@ -311,6 +311,7 @@ class Wholes:
             self._judge.warm(task, [candidate])
             return self._judge.verify(task, candidate, deadline=self.deadline)
         kept = [variant.tuned[i] for i in variant.chosen]
+        # Triton's interpreter is far slower than a GPU: large programs are judged scaled down.
         is_light = sum(r.fragment.program.flops() for r in kept) <= INTERPRETER_FLOPS
         if is_light and variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
             return self._judge.verify(task, candidate, deadline=self.deadline)

@@ -26,7 +26,7 @@ of 1 (False), or either (None)."""
 
 
 def holds(shape: Shape, low: int) -> Holds:
-    """What the sizes of a shape say about broadcasting (see `Holds`).
+    """For each size of a shape: whether a slot must, may or cannot hold the size (see `Holds`).
 
     An open size is at least `low`: it cannot be 1 if `low` is 2 or more.
     """
