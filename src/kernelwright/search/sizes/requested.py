@@ -98,7 +98,6 @@ class Requested:
         while len(sizes) > 1 and self._growth(sizes) > MOST_GROWTH:
             name = max(sizes, key=lambda name: sizes[name] / self.example[name])
             sizes = {**sizes, name: max(sizes[name] // 2, _least(self.ranges[name]))}
-            # The largest growth is gone: no size is larger than in the example.
             if sizes[name] <= self.example[name]:
                 break
         return sizes
