@@ -9,10 +9,10 @@ import torch
 
 @contextmanager
 def exporting_alone() -> Iterator[None]:
-    """Only this thread believes that torch.export runs.
+    """A context in which `torch.compiler.is_exporting()` is true for this thread only.
 
-    PyTorch keeps that in a flag of the process. Compiled code that other threads call meanwhile
-    would note its calls for the capture too, and two threads that do so raise a KeyError.
+    PyTorch keeps the answer in a flag of the process. Compiled code that another thread calls at
+    the same time would record its calls for this capture. Two such threads raise a KeyError.
     """
     asked, thread = torch.compiler.is_exporting, threading.get_ident()
 

@@ -65,7 +65,7 @@ class Compiler:
         self.reports: list[GraphReport] = []
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
-        """A function of the graph's inputs. A fault of ours leaves the graph to Inductor."""
+        """Compiles a graph to a function of its inputs. A fault of ours leaves it to Inductor."""
         reason = why_not(inputs, self._device_types)
         if not reason and are_wanted_gradients(inputs):
             why_ended = _graph_break(graph)

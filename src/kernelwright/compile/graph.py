@@ -1,4 +1,4 @@
-"""A graph of Dynamo as a program, and why some graphs stay with Inductor."""
+"""Reads a graph of Dynamo as a program, and tells why some graphs stay with Inductor."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +45,7 @@ PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class _Whole(torch.nn.Module):
-    """A graph whose inputs are one list: lowering knows lists whose tensors change in place."""
+    """A graph with one list of inputs: lowering allows in-place changes only inside of lists."""
 
     def __init__(self, graph: torch.fx.GraphModule) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _Whole(torch.nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class GraphProgram:
-    """A graph as a program, and what ties the program to the graph's inputs and outputs."""
+    """A graph as a program, and the connection of the program to the graph's inputs and outputs."""
 
     lowered: Lowered
     constants: tuple[torch.Tensor | None, ...]
@@ -86,7 +86,7 @@ class GraphProgram:
 
     @property
     def serves_all_calls(self) -> bool:
-        """Dynamo's guards are enough."""
+        """Whether every call that Dynamo's guards allow is one that the program computes."""
         return self.sized is None and not self.floats.values
 
     def serves(self, inputs: Sequence[Any]) -> bool:
@@ -98,7 +98,7 @@ class GraphProgram:
         """A function of the graph's inputs that returns the graph's outputs.
 
         Args:
-            compute: of the program's inputs, the program's outputs.
+            compute: a function of the program's inputs that returns the program's outputs.
         """
         lowered, surroundings = self.lowered, self.autocast.switched_off
         sources = [
@@ -108,6 +108,8 @@ class GraphProgram:
         changed = [position for _, position in lowered.input_mutations]
 
         def call(*inputs: Any) -> Outputs:
+            # A functional program computes all results before it changes an input. With shared
+            # memory, PyTorch's own order of writes and reads would give other values.
             if changed and share_memory(inputs, changed):
                 raise StaysWithInductor("an input that changes shares memory with another input")
             arguments = [inputs[at] if at >= 0 else constant for at, constant in sources]
@@ -141,6 +143,7 @@ class GraphProgram:
             else:
                 result = results[value]
                 outputs.append(with_strides(result, place.strides_at(result.shape)))
+        # A base may be an output that comes after its view, so views are made last.
         for at, place in views:
             assert place.view is not None
             outputs[at] = place.shown(_base(place.view, inputs, outputs))
@@ -155,7 +158,7 @@ def _base(view: View, inputs: Sequence[Any], outputs: Outputs) -> torch.Tensor:
 
 
 def _without_views(lowered: Lowered, places: Sequence[MemoryPlace]) -> Lowered:
-    """A graph's program that computes no output that is an input or a view."""
+    """The program without outputs that are inputs or views: the caller makes these from a base."""
     left = iter(places)
     is_new = [kind == "value" or next(left).is_new for kind, _ in lowered.user_outputs]
     kept = {
@@ -288,7 +291,14 @@ def _read(
     autocast: "Autocast",
     strides: Strides = (),
 ) -> GraphProgram:
-    """The program of a graph, whose outputs may have other strides than PyTorch gives them."""
+    """The program of a graph.
+
+    Args:
+        strides: the strides that outputs must have, if not those of PyTorch.
+
+    Raises:
+        StaysWithInductor: the graph has no program of ours.
+    """
     try:
         with autocast.as_there(), torch.no_grad(), exporting_alone():
             outputs = laid_out(layout(graph, inputs), strides)
@@ -348,8 +358,7 @@ def _constant(module: _Whole, source: InputSource) -> torch.Tensor | None:
 
 
 def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
-    """Why Inductor compiles a graph with these inputs alone; "" where nothing speaks against
-    kernels.
+    """Why the graph of these inputs stays with Inductor; "" if kernels are possible.
 
     Args:
         device_types: devices that kernels run on.

@@ -1,4 +1,4 @@
-"""The memory of what graphs take and return: views, layouts, copies."""
+"""The memory of inputs and outputs of graphs: views, layouts, copies."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class MemoryPlace:
 
     @property
     def is_new(self) -> bool:
-        """The tensor has memory of its own."""
+        """Whether the tensor has memory of its own."""
         return self.input is None and self.view is None
 
     def shown(self, base: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ class MemoryPlace:
 
     @property
     def is_dense(self) -> bool:
-        """The strides follow from the shape and the order of the dimensions."""
+        """Whether the tensor has no gaps: shape and order of dimensions determine the strides."""
         return self.strides == _dense_strides(self.shape, self.order)
 
     def strides_at(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -109,10 +109,10 @@ class _TensorRecorder(torch.fx.Interpreter):
 
 
 def layout(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> OutputLayout:
-    """Where the tensors are that the graph returns, without running its kernels.
+    """The memory of the tensors that a graph returns, found on fake tensors without a kernel.
 
     Raises:
-        StaysWithInductor: outputs share memory that no tensor of the graph is all of.
+        StaysWithInductor: outputs share memory, and no tensor of the graph covers all of it.
     """
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fakes = [mode.from_tensor(v) if isinstance(v, torch.Tensor) else v for v in inputs]
@@ -127,7 +127,7 @@ def layout(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> OutputLayout:
 def _wholes(
     returned: Sequence[Any], inputs: Sequence[Any], made: Mapping[torch.fx.Node, torch.Tensor]
 ) -> dict[torch.fx.Node, torch.Tensor]:
-    """For each memory that only parts of are returned: a tensor that is all of the memory."""
+    """For each memory of which only parts are returned: a node whose tensor covers all of it."""
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     of_inputs = {_memory(value) for value in inputs if isinstance(value, torch.Tensor)}
     shared = Counter(map(_memory, tensors))
@@ -188,8 +188,11 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def copied_bytes(tensors: Sequence[torch.Tensor]) -> int:
-    """The cost of copies of the tensors, as memory traffic. A program changes no input in place,
-    and kernels copy strided inputs; Inductor does without both copies."""
+    """The cost of copies of the tensors, as bytes of memory traffic.
+
+    A program changes no input in place, and kernels copy strided inputs. Inductor needs neither
+    copy, so these count against our kernels.
+    """
     return sum(LAUNCH_BYTES + tensor.numel() * tensor.element_size() for tensor in tensors)
 
 

@@ -129,6 +129,7 @@ def _run(job: Record) -> None:
         start_new_session=True,  # all that the search started is ended with it
         env={**os.environ, **supervised.import_path()},
     )
+    # A search that ends in time may leave workers of Inductor. The whole group is ended each time.
     _running.add(process)
     try:
         _, log = process.communicate(json.dumps(job), timeout=job["budget_s"] + GRACE_S)
@@ -151,8 +152,10 @@ def _end_all() -> None:
 
 
 class Background:
-    """Runs searches one after the other beside the program of the user. A daemon thread: the end of
-    the user's program does not wait for searches."""
+    """Runs searches one after the other, in a thread beside the user's program.
+
+    The thread is a daemon, so the end of the user's program does not wait for searches.
+    """
 
     def __init__(self) -> None:
         self._jobs: queue.Queue[tuple[Callable[[], None], Future[None]]] = queue.Queue()
@@ -161,7 +164,7 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Have the work done after all that was submitted before. The work handles its errors."""
+        """Adds work, to be done after all earlier work. The work must handle its own errors."""
         done: Future[None] = Future()
         with self._lock:
             self._waiting = [future for future in self._waiting if not future.done()]

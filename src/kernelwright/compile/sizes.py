@@ -1,4 +1,4 @@
-"""Sizes that Dynamo made symbols: which values they may have, and inputs at such values."""
+"""Sizes that are symbols of Dynamo: their allowed values, and inputs at such values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,8 +59,11 @@ class GraphSizes:
         return cls(hints, ranges, inputs, tuple(guard.expr for guard in env.guards))
 
     def points(self) -> list[Sizes]:
-        """Sizes that Dynamo's guards allow, those of the call first. Each further point shows most
-        of what the points before it do not show: other values of the sizes."""
+        """Sizes that Dynamo's guards allow. The sizes of the call come first.
+
+        Each further point has as many new values of sizes as possible, because a number is fitted
+        as a function of sizes from these points.
+        """
         allowed = {
             tuple(sizes.items()): sizes for sizes in self._draws() if self._is_allowed(sizes)
         }
@@ -77,8 +80,11 @@ class GraphSizes:
         return points
 
     def served(self, points: Sequence[Sizes]) -> dict[str, Range]:
-        """The sizes that a program read at these points serves. A size of which the points show few
-        values may be a constant there: it stays as it is."""
+        """The ranges of sizes that a program read at these points serves.
+
+        A size with fewer than `LEAST_VALUES` values among the points is not generalized: the range
+        is the size of the call alone.
+        """
         ranges = {}
         for name, size_range in self.ranges.items():
             values = {point[name] for point in points}
@@ -89,8 +95,11 @@ class GraphSizes:
         return ranges
 
     def _draws(self) -> Iterator[dict[str, int]]:
-        """Sizes that all differ from those of the call, and sizes of which one differs. Guards
-        often ask for multiples."""
+        """Yields random sizes: all sizes drawn, then one size drawn and the others as in the call.
+
+        Every second draw is half or a multiple of the call's size, because guards often ask for
+        multiples.
+        """
         draw = Random(0)
         for number in range(NUM_DRAWS):
             some = {

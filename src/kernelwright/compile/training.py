@@ -1,7 +1,7 @@
 """Graphs whose gradients are wanted: AOTAutograd makes a forward and a backward graph of each.
 
-Inductor drives the compilation, as without us: its passes, its choice of saved tensors. Where it
-compiles one of the two graphs, the graph becomes a program of ours too.
+Inductor drives the compilation with its own passes and its own choice of saved tensors. When
+Inductor compiles one of the two graphs, the graph is also read as a program of ours.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,8 +54,10 @@ def reported_strides(is_backward: bool) -> Strides:
 
 
 def laid_out(layout: OutputLayout, strides: Strides) -> OutputLayout:
-    """The outputs of a graph with these strides. A view with other strides becomes a tensor of its
-    own: AOTAutograd does not ask for views."""
+    """The layout of a graph's outputs with these strides.
+
+    A view with other strides becomes a tensor of its own, since AOTAutograd does not need views.
+    """
     places = list(layout.places)
     if len(strides) != layout.num_outputs or len(places) < layout.num_outputs:
         return layout

@@ -26,15 +26,14 @@ SUFFIX = ".pt2"
 
 
 def export(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write an optimized module as a package that runs without kernelwright.
+    """Writes an optimized module as a package that runs without kernelwright.
 
-    The package takes the calls that the module was optimized for: its shapes, or the ranges of
-    `dynamic_shapes`, in the mode in which it was optimized, on its device. Weights are those that
-    the module has now.
+    The package serves the calls for which the module was optimized: these shapes, or the ranges of
+    `dynamic_shapes`, in this mode and on this device. The package has the module's current weights.
 
     Args:
-        module: that `kernelwright.optimize` returned.
-        path: of the file; the name ends in ".pt2".
+        module: a module that `kernelwright.optimize` returned.
+        path: the name of the file; it ends in ".pt2".
 
     Raises:
         UsageError: the module is no optimized module, PyTorch cannot export the module, or the file
@@ -55,8 +54,10 @@ def export(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
 
 
 def uncompiled(compute: Compute) -> Any:
-    """The function that a `fused_operator` of ours has compiled, where that uses torch.compile:
-    Inductor compiles the package anyway."""
+    """The function inside torch.compile, if a `fused_operator` of ours uses torch.compile.
+
+    Inductor compiles the whole package anyway.
+    """
     own: Any = compute
     return own.__globals__.get("uncompiled_operator", own)
 
@@ -116,9 +117,11 @@ def captured(module: torch.nn.Module, example: Call, shapes: Any = None) -> Expo
 def deployed(
     module: torch.nn.Module, delivery: Delivery, compute: Compute, example: Call
 ) -> torch.nn.Module:
-    """The computation of an optimized module, without the choice of the code that computes a call.
-    Its forward has one parameter for each argument of the example: PyTorch matches sizes by their
-    names."""
+    """A module that always computes with the kernels, and never with the original forward.
+
+    Its forward has one parameter for each argument of the example, because torch.export matches
+    `dynamic_shapes` by the names of parameters.
+    """
     args, kwargs = example
     parameters = list(inspect.signature(delivery.kind.forward).parameters)[1:]
     named = [name for name in parameters[: len(args)] if name not in kwargs]
@@ -165,7 +168,10 @@ def _original(module: torch.nn.Module, delivery: Delivery) -> torch.nn.Module:
 
 
 def _example(signature: Signature) -> Call:
-    """A call of the signature; sizes that vary are the smallest that PyTorch takes as any size."""
+    """A call of the signature. Sizes that vary are 4, or as near as their range allows.
+
+    torch.export treats sizes 0 and 1 as constants, so an example must not have them.
+    """
     lengths = {
         (place.leaf, place.dim): place.length(
             {

@@ -1,4 +1,4 @@
-"""Building programs: calls with their types computed, canonical names, dead calls left out."""
+"""Builds programs: computes the types of calls, gives canonical names, and drops dead calls."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -13,7 +13,7 @@ from kernelwright.programs.tensors import meta_tensor
 
 
 def map_refs(value: Any, replace: Callable[[Ref], Any]) -> Any:
-    """`value` with every use of a value in it, also inside tuples, replaced."""
+    """`value` with `replace(ref)` in place of every `Ref`, also inside tuples."""
     if isinstance(value, Ref):
         return replace(value)
     if isinstance(value, tuple):
@@ -71,8 +71,14 @@ def typed_call(
 ) -> tuple[tuple[tuple[str, Any], ...], tuple[TensorType, ...]]:
     """(args as a `Call` holds them, result types) of a call with these parameters.
 
+    Args:
+        op: the name of an operator or of an ATen overload.
+        values: parameter -> value, with `Ref`s for tensors.
+        type_of: the type of a `Ref`'s name.
+
     Raises:
-        ValueError: no such operator, a parameter missing or unknown, or refused by the rules.
+        ValueError: the operator is unknown, a parameter is missing or unknown, or the operator's
+            rules refuse the arguments.
     """
     if op not in operators():
         args = extern.bind(op, (), values)
@@ -95,10 +101,10 @@ def typed_call(
 
 
 def bind(operator: Operator, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Parameters in the operator's order, those at their default left out.
+    """(parameter, value) in the operator's order, without parameters at their default.
 
     Raises:
-        ValueError: one is missing, unknown, or not of its kind.
+        ValueError: a parameter is missing, unknown, or not of its kind.
     """
     if unknown := values.keys() - {p.name for p in operator.params}:
         raise ValueError(f"{operator.call} has no parameter {sorted(unknown)[0]!r}")
@@ -117,8 +123,11 @@ def bind(operator: Operator, values: Mapping[str, Any]) -> tuple[tuple[str, Any]
 
 
 def spelled_args(call: Call) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
-    """(by position, by keyword): leading tensors go by position, as PyTorch's callables differ
-    in what they call them; of externs, all that may."""
+    """(arguments by position, arguments by keyword) of a call in source text.
+
+    Leading tensors go by position, because PyTorch's callables differ in their names for them.
+    Externs take all arguments by position that their schema allows.
+    """
     order = _order(call.op)
     by_name = dict(call.args)
     lead = [name for name, _ in takewhile(lambda item: item[1] and item[0] in by_name, order)]
@@ -135,12 +144,12 @@ def _order(op: str) -> tuple[tuple[str, bool], ...]:
 
 
 def returns_sequence(call: Call) -> bool:
-    """PyTorch returns a tuple of tensors, even of one."""
+    """Whether PyTorch returns a tuple or list for the call, be it of one tensor."""
     return extern.returns_sequence(call.op) if call.is_extern else call.operator.num_outputs != 1
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """1 is 1.0, but True is not 1."""
+    """Whether a value is the default: 1 equals 1.0, but True does not equal 1."""
     return isinstance(value, bool) == isinstance(default, bool) and bool(value == default)
 
 

@@ -1,7 +1,7 @@
-"""Extern calls: ATen overloads without an operator record, kept in PyTorch as they are.
+"""Extern calls: ATen overloads without an operator record, which PyTorch itself computes.
 
-Arguments go by the names of the overload's schema. Device, layout and pinning are left out: a
-program has no device, it runs where its inputs are.
+Arguments go by the names of the overload's schema. Device, layout and pinning are left out, because
+a program has no device: it runs where its inputs are.
 """
 
 import math
@@ -22,10 +22,10 @@ PLACEMENT = frozenset({"device", "layout", "pin_memory"})
 
 @cache
 def overload(op: str) -> torch._ops.OpOverload:
-    """The overload that "aten.sort.default" names.
+    """The overload of a name such as "aten.sort.default".
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such overload.
     """
     part_of_torch: Any = torch.ops
     for part in op.split("."):
@@ -45,7 +45,7 @@ def schema_args(op: str) -> tuple[Any, ...]:
 
 
 def bind(op: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values by schema name; placement and what is at its default left out.
+    """The arguments as plain values by schema name, without placement and without defaults.
 
     Raises:
         ValueError: too many arguments, one missing, or a name the schema does not have.
@@ -77,25 +77,26 @@ MASKS = ("output_mask", "grad_input_mask")
 
 
 def makes_of_nothing(op: str) -> bool:
-    """It takes no tensor that could say on which device the result is to be."""
+    """Whether the overload has a device argument, and no tensor argument that tells the device."""
     declared = schema_args(op)
     is_placed = any(arg.name == "device" for arg in declared)
     return is_placed and not any("Tensor" in str(arg.type) for arg in declared)
 
 
 def returns_sequence(op: str) -> bool:
-    """Its results come in a sequence even where there is only one."""
+    """Whether the overload returns a sequence, be it of one tensor."""
     returns = overload(op)._schema.returns
     return len(returns) != 1 or str(returns[0].type).startswith("List")
 
 
 def computed(op: str, values: Mapping[str, Any]) -> tuple[bool, ...]:
-    """For each result in the sequence that a backward overload returns: whether it is a tensor. A
-    mask among the arguments says which gradients are wanted; None is in the place of the others. ()
-    for overloads without such a mask.
+    """For each result that a backward overload returns: whether it is a tensor.
+
+    A mask among the arguments says which gradients are wanted; the other results are None. Returns
+    () for overloads without such a mask.
 
     Args:
-        values: what the call gives, by schema name.
+        values: the arguments of the call, by schema name.
     """
     num_returns = len(overload(op)._schema.returns)
     masks = (values.get(name) for name in MASKS)
@@ -104,10 +105,10 @@ def computed(op: str, values: Mapping[str, Any]) -> tuple[bool, ...]:
 
 
 def is_random(op: str, values: Mapping[str, Any]) -> bool:
-    """Whether results are drawn. Recurrent overloads draw for dropout between layers alone.
+    """Whether results are random. Recurrent overloads draw only for dropout between layers.
 
     Args:
-        values: what the call gives, by schema name.
+        values: the arguments of the call, by schema name.
     """
     if op in RECURRENT and not (values["train"] and values["dropout"] and values["num_layers"] > 1):
         return False
@@ -117,8 +118,13 @@ def is_random(op: str, values: Mapping[str, Any]) -> bool:
 def evaluate(
     op: str, values: Mapping[str, Any], rank: int, device: torch.device | str
 ) -> tuple[torch.Tensor, ...]:
-    """Results of the overload on tensors by schema name, without those that are None; `rank` is
-    that of its first result."""
+    """The results of the overload on these arguments, without results that are None.
+
+    Args:
+        values: arguments by schema name, with tensors.
+        rank: the rank of the first result; the memory format of "channels_last" depends on it.
+        device: for overloads that make a tensor from no tensor.
+    """
     named = {name: attribute_value(name, value, rank) for name, value in values.items()}
     if any(arg.name == "device" for arg in schema_args(op)):
         named["device"] = device
@@ -146,11 +152,12 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
 
 
 def flops(op: str, values: Mapping[str, Any]) -> int:
-    """The FLOPs of recurrent layers: each step of each sample meets the weights once. Of other
-    overloads nothing is known: 0.
+    """The FLOPs of a recurrent layer; 0 for other overloads, of which nothing is known.
+
+    Each step of each sample is multiplied by all weights once.
 
     Args:
-        values: with the types of tensors.
+        values: arguments by schema name, with types in place of tensors.
     """
     if op not in RECURRENT:
         return 0
@@ -160,7 +167,9 @@ def flops(op: str, values: Mapping[str, Any]) -> int:
 
 
 def recurrent_results(op: str, values: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
-    """(sequence, *final states) of an RNN: PyTorch would walk every step, minutes of a long one.
+    """(sequence, *final states) of an RNN as empty tensors, computed from shapes alone.
+
+    PyTorch would run every step, which takes minutes for a long sequence.
 
     Raises:
         RuntimeError: weights or states do not fit together.

@@ -33,11 +33,11 @@ def fingerprint(program: Program, *, sizes: bool = True) -> str:
     """16 hexadecimal digits that all programs with the same graph share.
 
     Args:
-        sizes: take shapes, dtypes, layouts and attributes as they are. Without, two programs are
-            the same if they make the same kind of calls of each other's results: what counts of an
-            attribute is then that it is given, dimensions counted from the last, flags and modes.
+        sizes: whether shapes, dtypes, layouts and numbers count. If not, only the graph of calls,
+            dimensions (counted from the last), flags and modes count.
     """
     graph = _ColouredGraph(program, sizes)
+    # A round never merges colours. So when a round tells no more nodes apart, no later one does.
     num_colours = graph.refine()
     while num_colours < graph.num_nodes and (num_refined := graph.refine()) > num_colours:
         num_colours = num_refined
@@ -119,7 +119,7 @@ def _flat(pairs: list[tuple[bytes, Colour]]) -> Iterator[bytes]:
 
 
 def _described(program: Program, call: Call, sizes: bool) -> tuple[Colour, list[tuple[bytes, str]]]:
-    """(what a call is apart from what it reads, what it reads in which slot)."""
+    """(A hash of the call without its operands, its operands as (slot, name of the value))."""
     op, slots = call.op, _slots(call)
     if not sizes and call.has(Trait.MATMUL):  # the products differ in ranks alone
         op, slots = "matmul", {call.operator.factors[1].name: "other"}

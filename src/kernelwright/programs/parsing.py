@@ -35,8 +35,13 @@ _PREFIXES = ("torch.", "F.", "torch.Tensor.")
 def parse(text: str, file: str = "<text>") -> Program:
     """The program that a module's `get_inputs` and `fused_operator` define.
 
+    Args:
+        text: the source of the module. It is read, and never run.
+        file: the name that errors give.
+
     Raises:
-        UsageError: not this form, or an operator refuses its arguments; names file and line.
+        UsageError: the text has another form, or an operator refuses its arguments. The error names
+            file and line.
     """
     source = SourceText(file)
     try:
@@ -93,6 +98,8 @@ class _EntryBody:
                     self._assign(target, self.value(value))
                 case ast.AnnAssign(target=target, value=ast.expr() as value):
                     self._assign(target, self.value(value))
+                # In PyTorch `x += y` also changes other names and views of x. A program has values
+                # without identity, so the statement cannot be read as an assignment.
                 case ast.AugAssign(target=ast.Name(id=name)) if self._is_tensor(name):
                     message = f"{name} is written in place"  # its other names see that
                     self.source.fail(node, message, f"write {name} = ...")
@@ -131,7 +138,7 @@ class _EntryBody:
             self._assign(item, part)
 
     def value(self, node: ast.expr) -> Any:
-        """The value of the expression, its calls appended to the program."""
+        """The value of an expression: a constant, a `Ref`, or a tuple. Appends its calls."""
         try:
             return constant(node, self.names)
         except NotConstant:
@@ -201,6 +208,8 @@ class _EntryBody:
         if name == "size" and isinstance(self_, Ref) and len(args) < 2:
             shape = self.builder.types[self_.name].shape
             return shape[args[0]] if args else shape
+        # `x.reshape(2, 3)` means one list of sizes, `x.transpose(0, 1)` two numbers. The spelling
+        # does not tell which, so both are tried.
         if args and all(type(arg) is int for arg in args) and _takes_many(name):
             for packed in ((self_, args), (self_, *args)):  # x.reshape(2, 3), x.transpose(0, 1)
                 try:
@@ -227,7 +236,9 @@ class _EntryBody:
     def call(
         self, node: ast.expr, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        """Append a call of the first operator printed as `name` that accepts the arguments."""
+        """Appends a call of the first operator printed as `name` that accepts the arguments."""
+        # PyTorch has many functions under several names (torch.relu, F.relu, Tensor.relu); a
+        # record knows one of them.
         short = name.rpartition(".")[2]
         spellings = dict.fromkeys((name, *(prefix + short for prefix in _PREFIXES)))
         operators = [op for spelling in spellings for op in by_call().get(spelling, ())]
@@ -253,7 +264,7 @@ class _EntryBody:
 
 @cache
 def _takes_many(method: str) -> bool:
-    """The method's first argument is a list of integers, which may be written without brackets."""
+    """Whether a method takes a list of integers, which may be written without brackets."""
     packet = getattr(torch.ops.aten, method, None)
     overloads = () if packet is None else packet.overloads()
     schemas = (getattr(packet, overload)._schema for overload in overloads)

@@ -17,11 +17,11 @@ from kernelwright.programs.tensors import attribute_value, drawn_as, memory_form
 def make_inputs(
     program: Program, seed: int, device: str | torch.device = "cpu", family: str = "plain"
 ) -> list[torch.Tensor]:
-    """The program's inputs, drawn as its `Init`s say; every input has a stream of its own.
+    """The program's inputs, drawn as its `Init`s say. Every input has its own random stream.
 
-    A family other than "plain" changes standard normal inputs: other draws are weights or have a
-    domain, and are drawn afresh. The families of `BEYOND_DOMAINS` change these too: whoever asks
-    sees by the results where the program is not defined.
+    A family other than "plain" changes standard normal inputs. Other inputs are weights or have a
+    domain, and are only drawn with another seed. The families of `BEYOND_DOMAINS` change such
+    inputs too; the caller must expect results where the program is not defined.
 
     Raises:
         ValueError: no such family.
@@ -81,13 +81,16 @@ def run(
     dtype: torch.dtype | None = None,
     after: Callable[[Call, tuple[torch.Tensor, ...]], tuple[torch.Tensor, ...]] | None = None,
 ) -> list[torch.Tensor]:
-    """The results of the program on these inputs, call by call; dead values are freed.
+    """The results of the program on these inputs, call by call. Dead values are freed.
 
-    With dtype=torch.float64 it is the oracle: floating inputs are widened, casts to narrower
-    floats do nothing, and random operators draw the masks of the native dtypes (seed torch alike).
+    With dtype=torch.float64 the results are the oracle. Floating inputs are widened, and casts to
+    narrower floats do nothing. Random operators draw the same masks as in the native dtypes, if
+    torch has the same seed.
 
     Args:
-        after: what to go on with in place of a call's results.
+        tensors: one for each input of the program.
+        dtype: None for the native dtypes, or torch.float64.
+        after: takes a call and its results, and returns the results to continue with.
 
     Raises:
         ValueError: another dtype, or not one tensor for each input.
@@ -190,6 +193,8 @@ def _wide_random(call: Call, env: Mapping[str, torch.Tensor]) -> tuple[torch.Ten
         for name in call.refs()
         if env[name].is_floating_point() and native.is_floating_point
     }
+    # The generator draws other numbers for float64. Only a run in the native dtype makes the mask
+    # that the native program makes with the same seed.
     results = evaluate_call(call, {**env, **narrow})
     if not is_dropout:
         return tuple(map(_widened, results))

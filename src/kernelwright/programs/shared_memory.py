@@ -17,9 +17,10 @@ VIEWS = RELABELLING | {"to_layout"}
 def copied_outputs(
     program: Program, nodes: Sequence[Node], written: Collection[int]
 ) -> frozenset[int]:
-    """Positions of outputs that must be copied before anything changes: those that have memory of
-    their own in the captured graph alone, and those that show an input and are written elsewhere.
-    In between, the input may be overwritten.
+    """Positions of outputs that must be copied before any state changes.
+
+    There are two kinds. An output may share memory in the program, but not in the captured graph.
+    Or an output may show an input and be written into a buffer: the input may be overwritten first.
 
     Args:
         nodes: the node of the graph that each output stands for.

@@ -32,18 +32,22 @@ def kernel_launches(candidate: Candidate) -> int:
 
 
 def launches_added(calls: Iterable[Call], candidate: Candidate) -> int:
-    """Kernels that a candidate launches beyond PyTorch's for the same calls. How many PyTorch
-    launches for a call without an operator record (a recurrent layer, say) is unknown: then a
-    candidate is taken to launch no more."""
+    """How many more kernels a candidate launches than PyTorch does for the same calls.
+
+    For a call without an operator record, such as a recurrent layer, PyTorch's number is unknown.
+    The result is then at most 0.
+    """
     calls = list(calls)
     added = kernel_launches(candidate) - eager_launches(calls)
     return min(added, 0) if any(call.is_extern for call in calls) else added
 
 
 def moved_bytes(program: Program, candidate: Candidate) -> int:
-    """Bytes of the parts that the plan cuts the program into. A part reads its inputs and writes
-    its outputs once. A plan without parts makes one part of all calls; a plan whose parts do not
-    fit the program saves nothing."""
+    """Bytes that a candidate moves by its plan, which cuts the program into parts.
+
+    A part reads its inputs and writes its outputs once. Without parts in the plan, all calls are
+    one part. If the parts do not fit the program, the result is PyTorch's number of bytes.
+    """
     parts = {kernel.part for kernel in candidate.plan if kernel.part}
     if not parts:
         return program.bytes_fused()

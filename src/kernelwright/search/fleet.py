@@ -104,8 +104,9 @@ def _why_undecided(tuned: Tuned) -> str:
 def tuned_elsewhere(
     workers: Executor, jobs: Iterable[Record], deadline: Deadline
 ) -> Iterator[LibraryEntry | str]:
-    """The answers of workers, in order of completion. After the deadline, no job is begun and the
-    rest of the answers are left.
+    """Yields the answers of workers in order of completion.
+
+    After the deadline no job begins, and answers that are still open are dropped.
 
     Args:
         jobs: as of `Tuner.run`, without "for_s".

@@ -1,8 +1,8 @@
-"""The forms in which a program is searched: with and without algebra, in the layouts that suit it.
+"""The forms in which a program is searched: with and without algebra, in suitable layouts.
 
-Algebraic rewrites (`programs.algebra`) drop work that the original does; the other rewrites
-(`programs.rewrites.rewrite`) do the same work in another layout, or in several calls.
-Records name both, apart.
+Algebraic rewrites (`programs.algebra`) drop work that the original does. The other rewrites
+(`programs.rewrites.rewrite`) do the same work in another layout, or in several calls. Records name
+the two kinds separately.
 """
 
 from collections import Counter
@@ -97,17 +97,19 @@ def _kind(form: ProgramForm) -> tuple[object, ...]:
 
 
 def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> list[ProgramForm]:
-    """The rewritten ones first, the original in its own layout last. Attention that is spelled out
-    is one call in all others: no kernel then stores scores.
+    """The forms of a program: rewritten forms first, the original in its own layout last.
 
-    Where algebra only drops pointwise operators, which a fused kernel does for next to nothing, the
-    rewritten ones alone: there is nothing to compare. Without a GPU only the layout it has, since
-    which is faster would be a guess; and rewritten only if that can be judged at a small size (see
-    `at_cpu_size`).
+    In all forms but the last, attention that is spelled out is one call, so no kernel stores the
+    scores.
+
+    - Algebra may drop only pointwise operators, which cost a fused kernel next to nothing. Then the
+      program without algebra is left out.
+    - Without a GPU, only the program's own layout is tried, because nothing is timed. Algebra is
+      used only if the form can be judged at a small size (see `at_cpu_size`).
 
     Args:
-        at_other_sizes: the whole is judged there too, so that only rewrites which hold there are
-            worth trying.
+        on_gpu: whether forms can be timed.
+        at_other_sizes: the whole is judged at other sizes too, so rewrites must hold there.
     """
     simplified_program = simplified(program, at_other_sizes=at_other_sizes)
     in_layouts = _in_layouts(program, simplified_program, on_gpu=on_gpu)
@@ -133,8 +135,11 @@ def _heavy_calls(program: Program) -> Counter[tuple[str, tuple[TensorType, ...]]
 
 
 def at_cpu_size(form: ProgramForm) -> tuple[Program, Program] | None:
-    """(original, program) of the form, scaled down together: the same calls at smaller sizes. None
-    where they would not compute the same types."""
+    """(original, program) of the form, scaled down to the same smaller sizes.
+
+    None if the two would then compute different types.
+    """
+    # Both are scaled as one program, so that they get the same sizes.
     num_calls, num_outputs = len(form.original.calls), len(form.original.outputs)
     both = _side_by_side(form.original, form.program)
     small = _at_most(both, CPU_ELEMENTS, INTERPRETER_FLOPS)
@@ -150,9 +155,11 @@ def at_cpu_size(form: ProgramForm) -> tuple[Program, Program] | None:
 
 
 def _at_most(program: Program, num_elements: int, num_flops: int) -> Program:
-    """The program scaled down. Kernels spell out attributes, for example where a tensor is split,
-    so sizes that attributes name stay as they are. Where the program is too large then, they
-    shrink too, and some kernels are wrong there."""
+    """The program scaled down.
+
+    Kernels spell out attributes, for example where a tensor is split. So sizes that attributes name
+    stay, unless the program is too large then. If they shrink too, some kernels are wrong there.
+    """
     scaled = partial(scaled_down, program, num_elements, max_flops=num_flops)
     small = scaled(fixed_attributes=True)
     excess = max(largest(small) / num_elements, small.flops() / num_flops)

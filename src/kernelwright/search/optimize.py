@@ -1,8 +1,10 @@
-"""The main job: a program's fragments become verified kernels wherever that wins.
+"""The main job: replaces fragments of a program by verified kernels wherever that is faster.
 
-Fragments are proposed, each is tuned on its own, disjoint winners are combined into the largest
-total saving, the whole is verified against the original and written with its records. A program is
-searched in several forms (`search.forms`), and the fastest whole is kept.
+1. Fragments are proposed, and each is tuned alone.
+2. The disjoint winners with the largest total saving are combined.
+3. The whole is verified against the original, and written with its records.
+
+A program is searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,11 +65,11 @@ def optimize_target(
     sized: SizedProgram | None = None,
     workers: Workers | None = None,
 ) -> Record:
-    """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
+    """Optimizes a target, and writes `optimized.py` and `records.jsonl` to `out`.
 
-    Ctrl-C and SIGTERM end the search, and the best result so far is written; the result's
-    "interrupted_by" names the signal. A second one ends the judging of that result too: then
-    `optimized.py` holds the original.
+    Ctrl-C and SIGTERM end the search, and the best result so far is written. The result's
+    "interrupted_by" names the signal. A second signal also ends the judging of that result, and
+    `optimized.py` then holds the original.
 
     Args:
         progress: is told each step.
@@ -164,11 +166,12 @@ def judges(
     has_foreign: bool = False,
     hold: Hold = nullcontext,
 ) -> Iterator[tuple[Judge, Judge]]:
-    """The judge of everything, and the judge of the teacher's candidates: one judge where the
-    teacher is alone, whose candidates are trusted.
+    """A context with (the judge of all candidates, the judge of the teacher's candidates).
+
+    The teacher's candidates are trusted. If there are no models, both are the same judge.
 
     Args:
-        has_foreign: the library may give kernels of somebody else in the teacher's pass: then no
+        has_foreign: the library may give kernels of somebody else in the teacher's pass. Then no
             candidate is trusted.
         hold: as of `Judge`.
     """
@@ -231,6 +234,7 @@ def search_target(
     has_contest = beside_compile and judge.on_gpu
     wholes = Wholes(judge, steps, deadline=budget.deadline)
     contest = Contest()
+    # The contest's process takes seconds to load PyTorch. Started here, it loads during the search.
     with closing(ContestProcess()) as process:
         if has_contest:
             process.start()
@@ -278,7 +282,7 @@ def search_target(
 
 
 def _best_original(whole: Whole, contest: Contest, target: Target) -> Whole:
-    """The original as it is called fastest, rightly: as it is, or inside torch.compile."""
+    """The original in its fastest right form: unchanged, or inside torch.compile."""
     best = contest.best_original
     if best == EAGER:
         return whole

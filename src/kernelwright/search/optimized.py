@@ -77,6 +77,7 @@ class Delivery:
             )
         compute, is_other_mode = self.compute, module.training != self.is_training
         if compute is None or not self.on_gpu or is_other_mode or not self._serves(leaves, spec):
+            # The instance may have had a forward of its own, which goes before that of its class.
             replaced = vars(module).get(REPLACED)
             if replaced is not None:
                 return replaced(*args, **kwargs)
@@ -95,8 +96,10 @@ class Delivery:
         return self.lowered.rebuild(results, args, kwargs)
 
     def _serves(self, leaves: list[Any], spec: pytree.TreeSpec) -> bool:
-        """Whether the source computes a call. The first call whose sizes are out of range is warned
-        of: the user expects kernels there."""
+        """Whether the source computes a call.
+
+        Warns at calls whose sizes are out of range, because the user expects kernels there.
+        """
         if self.signature.accepts(leaves, spec):
             return True
         if self.signature.differs_in_size_alone(leaves, spec):

@@ -62,15 +62,15 @@ WRITING_SHARE = 0.75
 
 
 class Search:
-    """Tuning within a budget; equal fragments are tuned once.
+    """Tunes the fragments of a program within a budget. Equal fragments are tuned once.
 
     Args:
-        judge: of what models write, and of everything without a `teacher_judge`.
-        teacher_judge: of what the teacher writes: a judge that trusts its candidates is faster.
-        budget: of the whole job; tuning ends early enough for the whole to be judged.
-        tries_useless: without a GPU, judge candidates that save no memory traffic too.
+        judge: judges what models write, and all candidates without a `teacher_judge`.
+        teacher_judge: judges what the teacher writes; it is faster, because it trusts candidates.
+        budget: of the whole job. Tuning ends early enough for the whole to be judged.
+        tries_useless: without a GPU, also judge candidates that save no memory traffic.
         shelf: where fragments are looked up and kept.
-        workers: tune fragments side by side, for the shelf (`search.fleet`).
+        workers: tune fragments in parallel, for the shelf (`search.fleet`).
     """
 
     def __init__(
@@ -119,11 +119,12 @@ class Search:
     def variants(
         self, program: Program, task: Task, sized: SizedProgram | None = None
     ) -> list[Variant]:
-        """The program searched in its forms, each in an equal share of the time and in what those
-        before it left. Ctrl-C ends the search: what was tuned until then is returned.
+        """Searches the program in each of its forms. Ctrl-C ends the search with what is tuned.
+
+        Each form gets an equal share of the time that is left.
 
         Args:
-            task: what the whole is judged by.
+            task: judges the whole.
             sized: the program at several sizes, where sizes vary.
         """
         searched: list[Variant] = []
@@ -169,8 +170,9 @@ class Search:
                     return
 
     def _can_be_right(self, form: ProgramForm) -> bool:
-        """Not where a library that stays computes in another precision in the form's layout: for
-        few channels cuDNN rounds to TF32 in channels-last alone. No whole would be accepted."""
+        """Whether PyTorch is precise enough in the form's layout for a whole to be accepted.
+
+        For few channels cuDNN rounds to TF32 in channels-last, but not in contiguous layout."""
         if form.layout != CHANNELS_LAST or self._judge.rules.mode == "pure":
             return True
         original, rewritten = (
@@ -182,8 +184,8 @@ class Search:
         return agrees
 
     def _search(self, work: FormWork, planned_s: float, ahead: Threads) -> Variant:
-        """The form with its fragments tuned: first with the teacher's candidates. Then models,
-        where there are some, write for the calls that no chosen fragment holds."""
+        """The form with its fragments tuned. The teacher writes candidates first. Then models, if
+        there are any, write for the calls that no chosen fragment holds."""
         form, program, tuned = work.form, work.form.program, work.tuned
         try:
             self._steps("looking for fragments", form.name)
@@ -206,8 +208,8 @@ class Search:
         return Variant.of(form, tuple(tuned), self._chosen(program, tuned), num_untried)
 
     def _try_all(self, work: FormWork, proposals: list[frozenset[int]], ahead: Threads) -> None:
-        """Tune the proposals in their order. Where a model's candidates are all wrong, smaller
-        parts of the fragment follow."""
+        """Tunes the proposals in order. If all candidates of models are wrong, smaller parts of the
+        fragment are tried next."""
         program, tuned = work.form.program, work.tuned
         by_models = work.writers is Writers.MODELS
         self._tune_elsewhere(work, proposals)
@@ -284,7 +286,7 @@ class Search:
                 return
 
     def _note(self, work: FormWork, calls: frozenset[int], result: Tuned) -> None:
-        """Keep what became of a fragment, beside what other writers' candidates gave."""
+        """Records the result for a fragment, together with results of other writers."""
         program, tuned = work.form.program, work.tuned
         result = self._serving_all_sizes(work, calls, result)
         work.untried.discard(calls)
@@ -316,8 +318,9 @@ class Search:
         return Tuned(fragment=fragment, family=kind_, reason=f"stays PyTorch: {reason}")
 
     def _ask(self, work: FormWork, proposals: Sequence[frozenset[int]]) -> bool:
-        """Have the models write for the first proposal, and for those after it along with it, in a
-        share of the time that is left until then; False where no time is left for that."""
+        """Has the models write for the first proposals together, in a share of the time left.
+
+        False if too little time is left for that."""
         if work.writers is not Writers.MODELS:
             return True
         program = work.form.program
@@ -377,14 +380,13 @@ class Search:
         return tuple(combine(program, options))
 
     def _is_settled(self, program: Program, calls: frozenset[int], tuned: list[Tuned]) -> bool:
-        """Whether a larger fragment has won that these calls need not be tried against.
+        """Whether a larger fragment has won, and a trial of these calls cannot improve the result.
 
-        They are tried where they are what another winner leaves of it: both cannot be kept. Where
-        nothing may stay in PyTorch, several other winners together may leave them.
-        Where speed is measured and the library may stay, a smaller fragment is tried in two cases.
-        Either the larger fragment took a product from the library that the smaller one leaves
-        there, or the smaller one is a product without the calls that compute its factors: two
-        kernels may be faster than one.
+        Three cases are tried all the same. First, the calls are the rest of the larger fragment
+        without another winner: both winners cannot be kept. If nothing may stay in PyTorch, they
+        may be the rest without several winners. Second, the larger fragment holds a product that
+        the smaller one leaves to the library. Third, the smaller one is a product without the calls
+        that compute its factors: two kernels may be faster than one. The last two need a GPU.
         """
         is_pure = self._judge.rules.mode == "pure"
         may_stay = self._judge.on_gpu and not is_pure
@@ -456,8 +458,9 @@ class Search:
         return tuned
 
     def _without_time(self, work: FormWork, calls: frozenset[int]) -> list[Tuned]:
-        """The fragment as an equal one was tuned, or with what won at other sizes; none where there
-        is neither."""
+        """The fragment with the result of an equal fragment, or with the winner at other sizes.
+
+        Empty without either."""
         fragment = extract(work.form.program, calls)
         text = to_text(fragment.program)
         if (text, work.writers) in self._known:

@@ -40,9 +40,10 @@ T = TypeVar("T")
 
 
 class Shelf:
-    """The entries that a search takes from the library and adds to it. Fragments are of the teacher
-    alone: what a model writes depends on its weights and on chance. A library that fails is left
-    alone from then on: the search goes on without it.
+    """Reads entries of the library for one search, and adds new entries.
+
+    Only fragments of the teacher are kept: what a model writes depends on its weights and on
+    chance. After a failure of the library the search goes on without the library.
 
     Args:
         library: None: nothing is known, and nothing is kept.
@@ -65,11 +66,13 @@ class Shelf:
         return self._ask(Library.has_foreign, False)
 
     def known(self, fragment: Fragment, text: str, *, scope: str, limit: int) -> Tuned | None:
-        """The fragment as an earlier search on this machine left it; None where no search did, or
-        where PyTorch stayed after fewer than `limit` candidates.
+        """The result of an earlier search for this fragment on this kind of GPU.
+
+        None if there was no search. None also if PyTorch stayed after fewer than `limit`
+        candidates, because more candidates may find a winner.
 
         Args:
-            text: of the fragment's program.
+            text: the text of the fragment's program.
             scope: as of `Key`.
         """
         entry = self._entry(text, scope, limit)
@@ -127,6 +130,7 @@ class Shelf:
         if not tuned.verdicts or tuned.num_cut_off:
             return None
         wins = tuned.winner is not None
+        # A loss by chance must not be remembered: later searches would not try the fragment again.
         if not wins and any(verdict.code in BY_CHANCE for verdict in tuned.verdicts):
             return None
         accepted = (i for i, verdict in enumerate(tuned.verdicts) if verdict.accepted)
@@ -156,11 +160,13 @@ class Shelf:
     def keep_module(
         self, target: Target, source: str, verdict: Verdict, records: Sequence[Record]
     ) -> None:
-        """Add what a search delivered, unless an interruption, a failed model or a model that is
-        not of this package decided.
+        """Adds what a search delivered.
+
+        Nothing is added if the search was interrupted, if a model failed, or if a model took part
+        that does not ship with this package.
 
         Args:
-            records: of the search, the result last.
+            records: the records of the search, with the result last.
         """
         result = records[-1]
         is_ours = {TEACHER, EMBEDDED}.issuperset(self._names())

@@ -1,4 +1,4 @@
-"""Where candidates for fragments come from: the teacher, and the models that the user names."""
+"""The sources of candidates for fragments: the teacher, and the models that the user names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -107,16 +107,18 @@ class Sources:
         seed: int,
         for_s: float | None = None,
     ) -> None:
-        """Have the models write `limit` candidates for the first program, where it is new to them,
-        and for the others that are new along with it. One that fails is in `failed` from then on;
-        what it wrote before stays.
+        """Has each model write `limit` candidates for the programs that are new to the models.
+
+        Nothing happens if the first program is not new. A model that fails is listed in `failed`
+        and not asked again; its earlier answers stay.
 
         Args:
-            for_s: seconds that each model has.
+            limit: candidates of each model for each program.
+            for_s: seconds that each model has; None for no limit.
 
         Raises:
             UsageError: a model cannot be used as named.
-            InfraError: all that were to write failed, and wrote nothing at all.
+            InfraError: all writers failed, and no answer exists.
         """
         is_wanted = bool(programs) and to_text(programs[0]) not in self._answers
         if not is_wanted or not (self._models or self._unloaded):
@@ -145,8 +147,13 @@ class Sources:
     def _write(
         self, model: Policy, requests: Sequence[Request], limit: int, sampling: Sampling
     ) -> list[list[Answer]]:
-        """The answers of the model to each request, the likeliest first, also where it fails on the
-        way. Others are drawn in what is left of a share of its time."""
+        """The answers of the model to each request, the likeliest first.
+
+        More answers are drawn in the rest of a share of the model's time. If the model fails, the
+        answers until then are returned.
+        """
+        # The likeliest answer of every request comes first: if the time ends early, each fragment
+        # has one answer.
         likeliest = replace(sampling, temperature=0.0, top_p=1.0)
         answers: list[list[Answer]] = [[] for _ in requests]
         begin_s = worked_s()
@@ -174,9 +181,10 @@ class Sources:
         seed: int,
         for_s: float | None = None,
     ) -> int:
-        """Tell each model that takes feedback what the judge found in its best answer, or in its
-        last one where the conversation goes on, and have the model answer again. Answers without
-        a verdict, which the deadline ended or nobody can merge, are passed over.
+        """Shows each model the judge's verdict on one of its answers, and has it answer again.
+
+        At first this is the model's best answer; later it is the last one in the conversation.
+        Answers without a verdict are skipped: the deadline came first, or they cannot be merged.
 
         Args:
             verdicts: source of a candidate -> its verdict.
@@ -243,8 +251,9 @@ class Sources:
         seed: int,
         first: int = 0,
     ) -> tuple[list[Candidate], list[Unread]]:
-        """Candidates for a program, no two alike, and answers that are none: at most `limit` of
-        the teacher's, or what the models wrote when they were asked.
+        """(Distinct candidates for a program, answers that are no candidates).
+
+        The teacher writes at most `limit` candidates. Models wrote theirs in `ask`.
 
         Args:
             seed: of the teacher's draws.

@@ -68,7 +68,7 @@ def load_target(
     dynamic: Sequence[str] = (),
     sized: SizedProgram | None = None,
 ) -> Target:
-    """A KernelBench-format file, a flat program file, or "package.module:factory".
+    """Loads a KernelBench-format file, a flat program file, or "package.module:factory".
 
     Args:
         training: as of `load_task`.
@@ -276,11 +276,11 @@ def _tasks_elsewhere(task: ModuleTask, sized: SizedLowered) -> dict[str, Task]:
 def depends_on_mode(
     module: torch.nn.Module, lowered: Lowered, lower_other: Callable[[], Lowered]
 ) -> bool:
-    """Whether the module is another program, or none at all, in the other of train and eval mode.
+    """Whether the module is another program, or cannot be captured, in the other mode.
 
-    A module that moves running statistics is taken to stop that in the other mode, and one that
-    holds a dropout or a batch normalization to use the mode. To capture a network of hundreds of
-    calls twice would take half of a search's time.
+    The modes are train and eval. Updates of running statistics, dropout and batch normalization
+    count as a difference without a second capture. A second capture of a network with hundreds of
+    calls would take half of a search's time.
     """
     if any(call.op == "batch_norm_train" for call in lowered.program.calls):
         return True

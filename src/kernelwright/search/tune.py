@@ -1,4 +1,4 @@
-"""One fragment: what the writers offer for it, which of that is right, and what the best saves."""
+"""Tunes one fragment: writes candidates, judges them, and finds what the best one saves."""
 
 import math
 import time
@@ -61,8 +61,7 @@ class Tuned:
         return next((v.times["reference"] for v in self.verdicts if v.times), None)
 
     def beside(self, other: "Tuned") -> "Tuned":
-        """This fragment with what another writer's candidates for the same calls gave as well; the
-        winner is the one that saves more."""
+        """The results of two writers for the same calls in one; the winner saves more."""
         number = len(other.candidates)
         better = self if self.saving > other.saving or other.winner is None else other
         winner = better.winner
@@ -118,12 +117,14 @@ def tune(
     first: Sequence[Candidate] = (),
     first_answer: int = 0,
 ) -> Tuned:
-    """Screen what was written, up to `limit` candidates of each source, and take the fastest
-    accepted one. A judgement that the deadline ends leaves the fragment to PyTorch.
+    """Judges the candidates of the writers for a fragment, and takes the fastest accepted one.
+
+    If the deadline ends the judging, the fragment stays in PyTorch.
 
     Args:
+        limit: the most candidates of each source.
         is_whole: the fragment has all calls of the program.
-        first: candidates that are judged beside those of the writers.
+        first: further candidates, judged before those of the writers.
         first_answer: the models' answers before this number are left out.
     """
     program = fragment.program
@@ -178,10 +179,10 @@ def _decided(
 
 
 def other_sizes(programs: Sequence[Program], fragment: Fragment) -> list[Program]:
-    """The fragment in the largest and the smallest of some programs, where it is another there.
+    """The fragment in the largest and the smallest of some programs, if it differs there.
 
     Args:
-        programs: the fragment's whole program at other sizes.
+        programs: the whole program of the fragment, at other sizes.
     """
     parts = dict.fromkeys(extract(program, fragment.calls).program for program in programs)
     parts.pop(fragment.program, None)
@@ -267,10 +268,10 @@ def rival_of(times: Mapping[str, Timing]) -> tuple[str, Timing]:
 def _fastest(
     verdicts: Sequence[Verdict], accepted: Sequence[int], least_share: float
 ) -> tuple[int | None, str, float]:
-    """The winner, why it won or why there is none, and the milliseconds that it saves.
+    """(The winner or None, the reason, the milliseconds saved), by measured times.
 
     Args:
-        least_share: of the rival's time, to be saved at least.
+        least_share: the least share of the rival's time that a winner must save.
     """
     best = min(accepted, key=lambda i: verdicts[i].times["candidate"].median_ms)
     times = verdicts[best].times
@@ -290,8 +291,10 @@ def _lightest(
     *,
     must_win: bool,
 ) -> tuple[int | None, str, float]:
-    """By the estimate: the candidate that moves least, where it moves less than PyTorch and
-    launches no more kernels."""
+    """(The winner or None, the reason, the bytes saved), by the estimate.
+
+    The winner moves the fewest bytes of all, fewer than PyTorch, and launches no more kernels.
+    """
     best = min(accepted, key=lambda i: moved_bytes(program, candidates[i]))
     saved = eager_bytes(program, program.calls) - moved_bytes(program, candidates[best])
     if must_win and saved <= 0:

@@ -1,4 +1,4 @@
-"""A form of a program, searched: its tuned fragments, the chosen ones, and what they make."""
+"""A searched form of a program: its tuned fragments, the chosen ones, and the whole with them."""
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum

@@ -1,13 +1,13 @@
 """Weights under which every operator is called equally often.
 
-Uniform over programs is not uniform over operators: an operator with three operands can be wired in
-many more ways than one with a single operand, and at level 20 hardly anything else is drawn. Many
-distributions over skeletons call all operators equally often. The distribution of maximum entropy
-among them weighs a skeleton by a product of one factor an operator; these are the factors, found by
-proportional fitting.
+Uniform over programs is not uniform over operators. An operator with three operands can be wired in
+many more ways than an operator with one operand, and dominates programs of 20 calls. Many
+distributions over skeletons call all operators equally often. The one with maximum entropy weighs a
+skeleton by a product of factors, one for each call's operator. Proportional fitting finds these
+factors.
 
-Skeletons are drawn whether they are sound or not. Weights fitted to the sound ones favour whatever
-is rarely sound, so much that of 20 calls not one skeleton in a thousand is.
+The fit uses all skeletons, sound or not. Weights fitted to sound skeletons alone favour operators
+that are rarely sound: with 20 calls, fewer than 1 of 1000 skeletons is then sound.
 """
 
 from collections import Counter
@@ -31,8 +31,15 @@ _LARGEST_CORRECTION = 8.0
 def balanced_weights(
     recipe: DrawRecipe, level: int, *, rounds: int, draws: int, seed: int, say: Say
 ) -> Mapping[str, int]:
-    """Operator -> weight, for programs of a level; rounds of `draws` skeletons each, the first by
-    the recipe's own weights."""
+    """Operator -> weight (1 to `SCALE`) that balances the operators of programs of a level.
+
+    Args:
+        recipe: its own weights are the start.
+        level: the number of calls of a skeleton.
+        rounds: corrections of the weights.
+        draws: skeletons drawn in each round.
+        say: receives a line for each round.
+    """
     usable = usable_forms(recipe)
     factors = {form.op: float(recipe.weight(form.op)) for form in usable}
     target = draws * level / len(factors)
@@ -40,6 +47,7 @@ def balanced_weights(
         weights = _whole(factors)
         skeletons = Skeletons(usable, weights=weights, width=recipe.width)
         calls = _calls(skeletons, level, draws, Random(derive(seed, "balance", number)))
+        # An operator that was never drawn counts as 0.3 calls: its correction stays finite.
         shares = {op: max(calls[op], 0.3) / target for op in factors}
         say(f"round {number}: shares {min(shares.values()):.2f} to {max(shares.values()):.2f}")
         for op, share in shares.items():

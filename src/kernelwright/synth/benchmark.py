@@ -26,8 +26,13 @@ out, and the file says so."""
 
 
 def benchmark_plan(name: str = V1) -> FilePlan:
-    """How a set is drawn: some programs of each level, some of each operator. A set holds no
-    program of an earlier set."""
+    """The plan of a frozen set: some programs of each level, and some of each operator alone.
+
+    A set holds no program of an earlier set.
+
+    Args:
+        name: an entry of `SETS`.
+    """
     said = tomllib.loads(_text(name, "toml"))
     recipe = DrawRecipe.of(said["recipe"])
     levels = [

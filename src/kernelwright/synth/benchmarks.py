@@ -1,8 +1,8 @@
-"""Keeping clear of benchmarks: programs that are a task of KernelBench or TritonBench.
+"""Recognizes programs that are a task of KernelBench or TritonBench, so that none is trained on.
 
-Tasks are known by fingerprint alone: the graph of what is computed, without sizes, dtypes, numbers
-and calls that only relabel elements. `benchmarks.json` beside this file holds those of the two
-suites; `kernelwright data fingerprints` makes such a file of any other.
+A task is recognized by its fingerprint: the graph of its calls, without sizes, dtypes, numbers and
+calls that only relabel elements. `benchmarks.json` beside this file holds the fingerprints of the
+two suites. `kernelwright data fingerprints` makes such a file of any other suite.
 """
 
 import json
@@ -51,16 +51,16 @@ def _relabels(call: Call) -> bool:
 
 
 def is_benchmark(program: Program, avoid: tuple[str, ...] = ()) -> bool:
-    """Whether a program of two calls or more is a task to keep clear of.
+    """Whether a program of two or more calls is a task of a benchmark.
 
-    One call is vocabulary: every operator is some benchmark's task, and whoever learns to write
-    kernels has to meet it.
+    Programs of one call never count: every operator is a task of some benchmark, and a policy has
+    to learn every operator.
 
     Args:
-        avoid: files like the shipped one, to be kept clear of too.
+        avoid: more files of fingerprints, with the layout of the shipped file.
 
     Raises:
-        UsageError: such a file cannot be read.
+        UsageError: a file of `avoid` cannot be read.
     """
     if len(program.calls) < 2:
         return False

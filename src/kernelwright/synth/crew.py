@@ -1,4 +1,4 @@
-"""Processes that search for programs side by side; answers come in the order of the questions."""
+"""Processes that search for programs in parallel. Results come in the order of the searches."""
 
 import multiprocessing
 import signal
@@ -35,13 +35,18 @@ def _draw(searches: Sequence[ProgramSearch]) -> list[Found]:
 
 
 class Crew:
-    """A context manager. A crew of one works in this process, with torch on one thread."""
+    """A context manager that runs searches on `num_workers` processes.
+
+    With one worker the searches run in this process, with torch on one thread.
+    """
 
     def __init__(self, make: MakeDrawer, num_workers: int) -> None:
         self._ahead = AHEAD * num_workers
         self._alone = make() if num_workers == 1 else None
         self._num_threads = torch.get_num_threads()
         if num_workers > 1:
+            # A fork of this process could deadlock, because torch has threads. A fork server has
+            # imported the drawer's module once, so new processes start without that import.
             context = multiprocessing.get_context("forkserver")
             context.set_forkserver_preload([Drawer.__module__])
             self._pool = ProcessPoolExecutor(num_workers, context, _begin, (make,))
@@ -66,7 +71,7 @@ class Crew:
         return next(self.draw_all([searches]))
 
     def draw_all(self, batches: Iterable[Sequence[ProgramSearch]]) -> Iterator[list[Found]]:
-        """The same of every batch, in order, with the next ones under way.
+        """Yields the results of every batch, in order, while later batches are in progress.
 
         Raises:
             InfraError: a process died.
@@ -75,6 +80,8 @@ class Crew:
             for batch in batches:
                 yield list(map(self._alone.draw, batch))
             return
+        # The number of open batches is limited: `batches` is read only as far as needed, and
+        # results that wait for an earlier batch do not pile up.
         waiting: deque[Future[list[Found]]] = deque()
         for batch in batches:
             waiting.append(self._pool.submit(_draw, batch))

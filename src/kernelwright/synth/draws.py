@@ -1,4 +1,7 @@
-"""The search for each program of a file: its own stream of attempts, until one is good and new."""
+"""Searches for the programs of a file. Each program has its own random stream of attempts.
+
+The first attempt that passes the quality checks and is new becomes the program.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +38,7 @@ class LevelGroup:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSearch:
-    """For one program, as far as it got."""
+    """The state of the search for one program, with counts of all attempts so far."""
 
     group: int
     index: int
@@ -49,7 +52,7 @@ class ProgramSearch:
     """Attempts that came to nothing, by reason."""
 
     def beyond(self, reason: str) -> "ProgramSearch":
-        """Where the attempt at hand is refused."""
+        """The search after the current attempt is refused for `reason`."""
         refused = {**self.refused, reason: self.refused.get(reason, 0) + 1}
         return replace(self, attempt=self.attempt + 1, refused=refused)
 
@@ -67,7 +70,10 @@ class Found:
 
 
 class Drawer:
-    """Goes on with searches; one a process, which keeps its samplers."""
+    """Continues searches. Each process has one drawer, which keeps one sampler for each operator.
+
+    A sampler is slow to begin (it counts skeletons), so it is made once.
+    """
 
     def __init__(
         self, recipe: DrawRecipe, seed: int, groups: Sequence[LevelGroup], make: MakeSampler
@@ -76,10 +82,13 @@ class Drawer:
         self._samplers: dict[str | None, Sampler] = {}
 
     def draw(self, search: ProgramSearch) -> Found:
-        """To the next attempt that passes; whether it is new is for others to say.
+        """Continues a search to the next attempt that passes, or until it is given up.
+
+        The caller checks whether the program is new, because only the caller knows the file.
 
         Raises:
-            UsageError: nothing can be drawn by the recipe, and the group may not lack programs.
+            UsageError: the recipe has no program of this level, and the group may not lack
+                programs.
         """
         group = self.groups[search.group]
         sampler = self._sampler(group)
@@ -87,6 +96,7 @@ class Drawer:
             try:
                 sample = sampler.draw(group.level, self.seed, search.index, search.attempt)
             except UsageError:
+                # No attempt can help: the recipe itself has no program. The search ends here.
                 if not group.may_lack:
                     raise
                 break
@@ -114,7 +124,7 @@ class Drawer:
 
 
 def _drawn(search: ProgramSearch, group: LevelGroup) -> Record:
-    """How to draw it again, and what that took."""
+    """The record that tells how to draw the program again, and how many draws it took."""
     return {
         "group": group.name,
         "index": search.index,

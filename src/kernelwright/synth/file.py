@@ -1,4 +1,4 @@
-"""The file of a run: a header that says how its programs are drawn, then one record a program.
+"""The file of a run: a header that tells how its programs are drawn, then a record per program.
 
     {"record": "synth", ...}      recipe, seed, groups, what was avoided, versions, the space
     {"record": "program", ...}    "drawn": how to draw it again and what that took; the program
@@ -20,13 +20,14 @@ SETTLED = ("program", "given_up")
 
 
 class ProgramFile:
-    """A file begun or gone on with; a half-written last line is cut off.
+    """A file that a run begins, or continues after an earlier run.
 
     Args:
-        places: (group's name, index) of its programs, in order.
+        header: the first line, if the file is new; else the line that the file must begin with.
+        places: (name of the group, index) of the file's programs, in order.
 
     Raises:
-        UsageError: it holds something else, or was begun otherwise.
+        UsageError: the file belongs to another plan, or is no file of programs.
     """
 
     def __init__(self, path: Path, header: Record, places: Iterable[tuple[str, int]]) -> None:
@@ -35,6 +36,7 @@ class ProgramFile:
         """Programs it holds already."""
         self.fingerprints: set[str] = set()
         """The fingerprints of these programs."""
+        # A run that was killed may have written half of its last line.
         record.cut_torn_line(path)
         lines = record.read(path) if path.exists() else iter(())
         first = next(lines, None)
@@ -44,6 +46,8 @@ class ProgramFile:
         check_header(first, str(path))
         remedy = "give the recipe, levels and seed it was begun with, or another --out file"
         record.check_same(first, header, str(path), remedy=remedy)
+        # Novelty depends on all earlier programs. So the old lines must be exactly the first ones
+        # of this plan, or the file would differ from a file drawn at once.
         for line, place in zip(lines, places, strict=False):
             self.num += 1
             if _place(line) != place:

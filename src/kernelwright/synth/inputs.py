@@ -1,9 +1,9 @@
-"""How the inputs of a drawn program are drawn: values stay near 1 over twenty operators in a row.
+"""Chooses how the inputs of a drawn program are drawn, so that values stay near 1 for 20 calls.
 
-Parameters of layers are known by their slot and drawn as `programs.draws.initial` draws a model's.
-Of two operands that are multiplied and added up, one is scaled by 1 / sqrt(k) for k products a
-result: the right one where it is an input of the program, else the left one. What is multiplied up
-over a dimension lies near 1. What is compared with 0, or for equality, is one of three numbers.
+Parameters of layers are recognized by their slot, and drawn as `programs.draws.initial` draws those
+of a model. In a sum of k products, one operand is scaled by 1 / sqrt(k): the right operand if it is
+an input of the program, else the left operand. An operand of a product over a dimension lies near
+1. An operand that is compared with 0, or for equality, is one of three numbers.
 """
 
 from collections.abc import Sequence
@@ -41,8 +41,11 @@ def _init(uses: Uses, value: Input) -> Init:
 
 
 def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:
-    """The draw of a floating-point operand whose uses, (call, parameter) each, ask for no
-    domain."""
+    """The draw of a floating-point operand without a required domain.
+
+    Args:
+        found: its uses, as (call, parameter).
+    """
     for call, parameter in found:
         if call.op in _TESTS:
             return _FEW
@@ -50,6 +53,7 @@ def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:
             return _near_one(program, call)
         if (call.op, parameter) == ("pow", "exponent"):
             return _MODERATE
+    # The variance of a sum of k products is k. Without the scale, values grow by sqrt(k) a call.
     terms = [_terms(program, call, parameter) for call, parameter in found]
     if not terms or not all(terms):
         return Init("randn")  # something else needs it as large as it is
@@ -57,6 +61,10 @@ def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:
 
 
 def _near_one(program: Program, call: Call) -> Init:
+    """The draw of an operand whose elements are multiplied: uniform around 1.
+
+    The width falls with the number of factors, so that the product neither vanishes nor overflows.
+    """
     (name,) = call.refs()
     shape = program.type_of(name).shape
     count = program.type_of(name).numel / max(call.types[0].numel, 1)
@@ -67,7 +75,10 @@ def _near_one(program: Program, call: Call) -> Init:
 
 
 def _terms(program: Program, call: Call, parameter: str) -> int:
-    """Products added up for a result, where the operand is the one to scale; else 0."""
+    """The number of products that a result of the call sums, if this operand is to be scaled.
+
+    0 if the call sums no products, or if its other operand is scaled.
+    """
     if call.is_extern or not call.operator.factors:
         return 0
     left, right = (factor.name for factor in call.operator.factors)
@@ -81,7 +92,7 @@ def _terms(program: Program, call: Call, parameter: str) -> int:
 
 
 def _is_input(program: Program, call: Call, parameter: str) -> bool:
-    """Whether an operand is an input of the program, reshaped or not."""
+    """Whether an operand is an input of the program, directly or through shape operators."""
     name = dict(call.args)[parameter].name
     inputs = {value.name for value in program.inputs}
     producer = program.producer()

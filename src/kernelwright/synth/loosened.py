@@ -1,8 +1,8 @@
-"""Drawn programs, closer to what is found in modules: numbers of any kind, several results.
+"""Makes drawn programs more like real modules: with any numbers, and with several results.
 
-A space of programs has a few values for each attribute, and one result that all calls lead to. Who
-learns from these alone writes 0.2 where a module has 0.125, and drops a value that is read
-elsewhere too, as the parts of a larger program have.
+A drawn program has one of a few values for each attribute, and one result that all calls lead to. A
+policy that learns from such programs alone makes two mistakes. It writes 0.2 where a module has
+0.125. And it drops values that other parts of a larger program read too.
 """
 
 import math
@@ -44,8 +44,10 @@ def loosened(program: Program, rng: random.Random, *, numbers: float, outputs: f
     """The program, by chance with other numbers, and by chance with more results.
 
     Args:
-        numbers, outputs: shares of programs that are changed so.
+        numbers: the share of programs that get other numbers, from 0 to 1.
+        outputs: the share of programs that return more results, from 0 to 1.
     """
+    # Both are drawn first: a new value of one share then changes no other choice of programs.
     has_numbers, has_outputs = rng.random(), rng.random()
     if has_numbers < numbers:
         program = with_other_numbers(program, rng)
@@ -53,16 +55,22 @@ def loosened(program: Program, rng: random.Random, *, numbers: float, outputs: f
 
 
 def with_other_numbers(program: Program, rng: random.Random) -> Program:
-    """The program with other attributes: floats, group counts and open reshape sizes are drawn
-    anew, and some inputs become numbers. Zero stays zero, and the types of all results stay."""
+    """The program with new numbers in its attributes.
+
+    Floats, numbers of groups and open sizes of reshapes are drawn anew, and some inputs become
+    numbers. Zero stays zero, and all results keep their types.
+    """
     program = _with_inputs_as_numbers(program, rng)
     calls = tuple(_renumbered(call, rng) for call in program.calls)
     return replace(program, calls=calls)
 
 
 def with_more_outputs(program: Program, rng: random.Random) -> Program:
-    """One or two of the values on the way are returned too, in the order in which they are made,
-    or where a norm keeps statistics, these; the same program where there are none."""
+    """The program that also returns one or two intermediate values, in the order of the calls.
+
+    If a norm updates statistics, the statistics are returned instead. A program without
+    intermediate values stays as it is.
+    """
     results = [name for call in program.calls for name in call.outputs]
     others = [name for name in results if name not in program.outputs]
     if not others:
@@ -95,7 +103,7 @@ def _with_inputs_as_numbers(program: Program, rng: random.Random) -> Program:
 
 
 def _takes_a_number(program: Program, call: Call) -> bool:
-    """A number in place of `other` leaves the types of its operand and its result as they are."""
+    """Whether a number can stand in place of `other` without a change of any type."""
     operand = dict(call.args).get("input")
     if call.op not in TAKE_A_NUMBER or not isinstance(operand, Ref):
         return False
@@ -123,6 +131,8 @@ def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[st
         if call.op == "reshape" and param.name == "shape" and rng.random() < LEFT_OPEN:
             left_open = rng.randrange(len(value)) if value else None
             value = tuple(-1 if i == left_open else size for i, size in enumerate(value))
+        # A call never states a default in drawn programs. A new value that equals the default
+        # therefore gives way to the old value.
         if param.name in arguments or value != param.default:
             yield param.name, arguments[param.name] if value == param.default else value
 
@@ -146,7 +156,7 @@ def _epsilon(rng: random.Random) -> float:
 
 
 def _constant(rng: random.Random) -> float:
-    """A factor or an addend: a power of two or of ten, one over a root, or any."""
+    """A number to multiply by or to add: a power of 2 or 10, 1 / sqrt(n), or any number."""
     kinds = (
         0.5 ** rng.randint(1, 8),
         10.0 ** rng.randint(-4, 2),  # more overflows float16

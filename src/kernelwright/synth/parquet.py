@@ -47,10 +47,10 @@ def write_parquet(programs: Path, out: Path) -> None:
 
 
 def write_rows(rows: Iterator[Record], out: Path, schema: "pyarrow.Schema | None" = None) -> None:
-    """A Parquet file of these rows; none where there are none and no schema.
+    """Writes rows as a Parquet file. Without rows and without a schema, no file is written.
 
     Args:
-        schema: where it is not given, what the first rows hold.
+        schema: the columns; None takes the columns of the first `ROWS_AT_ONCE` rows.
 
     Raises:
         UsageError: pyarrow is not installed.

@@ -1,4 +1,4 @@
-"""Which drawn programs are no tasks: refused, each with a reason, the cheapest check first.
+"""Refuses drawn programs that cannot serve as tasks, with a reason. The cheapest check is first.
 
 1. Ranges: from how inputs are drawn, nothing run (`programs.draws.ranges`).
 2. Benchmarks: programs that others measure with are not for training.
@@ -62,6 +62,8 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """Why a program cannot serve as a task."""
+
     reason: Reason
     detail: str
     """The finding, in words."""
@@ -98,7 +100,7 @@ TOLERANCE = "strict"
 
 
 def refusal(program: Program, rules: Quality) -> Refusal | None:
-    """Why the program is no task; None where it is one."""
+    """The refusal by the first check that fails; None if the program can serve as a task."""
     if rules.ranges and (unrun := refusal_unrun(program)):
         return unrun
     if rules.avoid_benchmarks and is_benchmark(program, rules.avoid):
@@ -127,7 +129,7 @@ def refusal_unrun(program: Program) -> Refusal | None:
 
 
 def _by_reads(program: Program) -> Refusal | None:
-    """Operands without a result that is read."""
+    """The refusal of a program that computes an operand for results that nobody reads."""
     used = _used(program)
     for call in program.calls:
         for operand, result in ONLY_FOR.get(call.op, {}).items():
@@ -161,6 +163,8 @@ def refusal_by_ranges(program: Program) -> Refusal | None:
 
 def _by_operand(call: Call, known: Mapping[str, Spread], used: set[str]) -> Refusal | None:
     """The refusal that an operator of one operand shows."""
+    # The index of the largest of equal values depends on the order in which a kernel looks at
+    # them, so a correct kernel could be refused.
     kept = idle_range(call)
     is_of_largest = call.has(Trait.INDEX_OF_LARGEST)
     has_index = is_of_largest or call.has(Trait.INDEX_OF_SMALLEST)
@@ -175,9 +179,10 @@ def _by_operand(call: Call, known: Mapping[str, Spread], used: set[str]) -> Refu
 
 
 def _by_operands(call: Call, known: Mapping[str, Spread]) -> Refusal | None:
-    """Operands that do not matter beside another."""
+    """The refusal that operands show if one of them decides nothing beside the other."""
     if call.op not in TRUTHS and call.op not in EXTREMES:
         return None
+    # If "and" nearly always has a true operand, a kernel that ignores the operand passes.
     operands = dict(call.args).values()
     read = [known[v.name] if isinstance(v, Ref) else point(float(v)) for v in operands]
     are_truths = call.op in TRUTHS
@@ -189,6 +194,7 @@ def _by_operands(call: Call, known: Mapping[str, Spread]) -> Refusal | None:
 
 def _is_decided(share: float, numel: int) -> bool:
     """Whether hardly any element is an exception, or hardly any is none."""
+    # Checks run at small sizes, so at most MAX_ELEMENTS elements can show the difference.
     return share * (1 - share) * min(numel, MAX_ELEMENTS) < FEWEST_OTHERS
 
 
@@ -199,10 +205,12 @@ def _has_ties(v: Spread, largest: bool) -> bool:
 
 
 def _by_spread(call: Call, made: TensorType, v: Spread, is_returned: bool) -> Refusal | None:
+    """The refusal that the range of one result shows."""
     if v.low == v.high or _is_settled(v, made.numel):
         return Refusal(Reason.CONSTANT, f"{call.op} is {v.mean:.3g}")
     dtype = made.dtype
     limit = LARGEST.get(dtype, inf)
+    # "not <=" and not ">": a NaN bound is refused too.
     if not v.largest <= limit:
         return Refusal(Reason.MAGNITUDE, f"{call.op}: up to {v.largest:.3g} in {dtype}")
     if is_returned and "float" in dtype and v.rms < SMALLEST_OUTPUT:
@@ -219,8 +227,10 @@ def _is_settled(v: Spread, numel: int) -> bool:
 
 
 def _by_values(program: Program) -> Refusal | None:
-    """The refusal that runs at the program's sizes show; in float32 where this machine lacks a
-    16-bit kernel."""
+    """The refusal by a run and by the linter, at the program's sizes.
+
+    PyTorch has some operators in 16 bits only on a GPU. Such programs are checked in float32.
+    """
     try:
         return refusal_by_run(program) or refusal_by_lint(program)
     except NotImplementedError:
@@ -232,10 +242,10 @@ def _by_values(program: Program) -> Refusal | None:
 
 
 def refusal_by_run(program: Program) -> Refusal | None:
-    """The refusal that one run shows, beside one in float64.
+    """The refusal that a run shows in comparison with a run in float64.
 
     Raises:
-        NotImplementedError: PyTorch has an operator on a GPU only in this dtype.
+        NotImplementedError: PyTorch has an operator in this dtype only on a GPU.
     """
     with _failures() as failures:
         tensors = make_inputs(program, seed=0)
@@ -253,7 +263,11 @@ def refusal_by_run(program: Program) -> Refusal | None:
 
 @contextmanager
 def _failures() -> Iterator[list[Refusal]]:
-    """A list that gets the refusal where PyTorch refuses to run something."""
+    """A context whose list receives a refusal if PyTorch cannot run the program inside.
+
+    Raises:
+        NotImplementedError: PyTorch has an operator in this dtype only on a GPU.
+    """
     failures: list[Refusal] = []
     try:
         yield failures
@@ -295,10 +309,10 @@ def _rms(tensor: torch.Tensor) -> float:
 
 
 def refusal_by_lint(program: Program) -> Refusal | None:
-    """The refusal by the task linter.
+    """The refusal by the task linter, at the program's own sizes.
 
     Raises:
-        NotImplementedError: PyTorch has an operator on a GPU only in this dtype.
+        NotImplementedError: PyTorch has an operator in this dtype only on a GPU.
     """
     with _failures() as failures:
         report = lint_program(program, max_elements=largest(program), budget_s=inf)

@@ -1,4 +1,4 @@
-"""A recipe: which programs are drawn, and how. TOML, checked, and recorded with what it made."""
+"""Recipes: which programs are drawn, and how. A recipe is TOML, and is stored with its programs."""
 
 import hashlib
 import json
@@ -62,7 +62,11 @@ class Quality:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawRecipe:
-    """Plain data; the same recipe and seed give the same programs."""
+    """A recipe as plain data. The same recipe and seed give the same programs.
+
+    Raises:
+        UsageError: a name is unknown, or a number is outside its limits.
+    """
 
     operators: tuple[str, ...] = ()
     """Names of operators or families that may occur; all where empty. Recipes may say
@@ -131,22 +135,22 @@ class DrawRecipe:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """From a TOML file.
+        """Reads a recipe from a TOML file.
 
         Raises:
-            UsageError: it cannot be read, or says what a recipe does not know.
+            UsageError: the file cannot be read, or has an unknown field or a wrong value.
         """
         return strict.load(path, cls.of)
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str = "") -> Self:
-        """From plain data, as TOML or JSON has it.
+        """Reads a recipe from plain data, as a TOML or JSON parser returns it.
 
         Args:
-            where: in a file the data stands, as messages name it.
+            where: the name of the data's place in a file, for messages of errors.
 
         Raises:
-            UsageError: a field it does not know, or a value of the wrong type.
+            UsageError: a field is unknown, or a value has the wrong type.
         """
         if isinstance(values, Mapping) and isinstance(values.get("weights"), str):
             values = {**values, "weights": _shipped_weights(values["weights"])}

@@ -1,9 +1,8 @@
-"""Programs into a file: drawn side by side, each new, the same bytes however many processes.
+"""Writes drawn programs into a file. The bytes do not depend on the number of processes.
 
 Program `index` of a group is the first attempt of its own random stream that passes and is new. New
-means: no program before it in the file has the same fingerprint (`programs.fingerprint`). So it
-depends on those before it and on nothing else, and a file of more programs begins with the file of
-fewer.
+means: no earlier program of the file has the same fingerprint (`programs.fingerprint`). So a
+program depends only on the programs before it, and a longer file begins with the shorter file.
 """
 
 import time
@@ -47,7 +46,7 @@ class FilePlan:
         return sum(group.num for group in self.groups)
 
     def searches(self) -> Iterator[ProgramSearch]:
-        """In the file's order: for the first program of each group, then the second of each ..."""
+        """Yields the searches in the file's order: program 0 of each group, then program 1, ..."""
         for index in range(max((group.num for group in self.groups), default=0)):
             for number, group in enumerate(self.groups):
                 if index < group.num:
@@ -97,21 +96,27 @@ def synthesize(
     clock: EagerClock | None = None,
     say: Say = lambda _: None,
 ) -> Tally:
-    """Write the plan's programs into `out`, or those that it lacks.
+    """Writes the plan's programs into `out`; if `out` holds the first of them, only the rest.
 
     Args:
-        make: picklable where there are several workers.
-        clock: takes reference times, which no two runs have the same.
+        make: makes a sampler from a recipe; picklable if there are several workers.
+        clock: adds reference times, which differ from run to run; None for no times.
+        say: receives lines about the progress.
+
+    Returns:
+        The counts of this run.
 
     Raises:
-        UsageError: `out` holds something else; or a program is not found in so many attempts.
-        InfraError: a process died. What is written stays good.
+        UsageError: `out` belongs to another plan, or a program is not found in the attempts of its
+            group.
+        InfraError: a process died. The written programs are valid, and another run continues.
     """
     header = plan.header() | {"times": None if clock is None else clock.gpu}
     names = [group.name for group in plan.groups]
     places = ((names[search.group], search.index) for search in plan.searches())
     file = ProgramFile(out, header, places)
     tally, pace = Tally(before=file.num), _Pace(plan.num - file.num, say)
+    # Small files get small batches, so that every process has work.
     size = max(1, min(MOST_IN_BATCH, (plan.num - file.num) // (AHEAD * num_workers)))
     batches = _batches(islice(plan.searches(), file.num, None), size)
     drawer = partial(Drawer, plan.recipe, plan.seed, plan.groups, make)
@@ -145,18 +150,20 @@ def _check_found(found: Found, group: LevelGroup) -> None:
 
 @dataclass(slots=True)
 class _Novelty:
-    """Which programs are new, in the file's order."""
+    """Replaces programs that are not new, in the file's order."""
 
     avoid: frozenset[str]
     seen: set[str]
     draw: Callable[[Sequence[ProgramSearch]], list[Found]]
 
     def settle(self, batch: list[Found]) -> list[Found]:
-        """Draw again, in place, what is not new, until all is.
+        """Replaces programs of a batch, in place, until all programs are new; returns the batch.
 
-        All of a batch at once: a program that has to give way to one before it would have to do so
-        too had that one been settled first, since what is taken stays taken.
+        Found programs with the fingerprint None were given up, and stay as they are.
         """
+        # All programs that are not new are drawn again together, which keeps all processes busy.
+        # The result is that of one program at a time: a fingerprint that an earlier program has
+        # taken stays taken, by that program or by a still earlier one.
         while True:
             taken: set[str] = set()
             again: dict[int, ProgramSearch] = {}
@@ -176,7 +183,7 @@ class _Novelty:
 
 
 class _Pace:
-    """Says now and then how far a run is, and how fast."""
+    """Reports every `SAY_EVERY_S` seconds how many programs are drawn, and how fast."""
 
     def __init__(self, num: int, say: Say) -> None:
         self._num, self._say, self._made = num, say, 0

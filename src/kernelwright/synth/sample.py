@@ -1,4 +1,4 @@
-"""One program from a seed: skeleton, forms and choices, sizes, draws of the inputs."""
+"""Draws one program from a seed: first a skeleton, then forms and choices, then sizes."""
 
 import gc
 from collections.abc import Mapping
@@ -53,7 +53,10 @@ class Sample:
 
 
 class Sampler:
-    """Draws programs by one recipe. Making one is cheap; the first draw of a level counts."""
+    """Draws programs by one recipe.
+
+    The constructor is cheap. The first draw of a level is slow, because it counts the skeletons.
+    """
 
     def __init__(self, recipe: DrawRecipe) -> None:
         self.recipe = recipe
@@ -75,7 +78,11 @@ class Sampler:
         return Drafts(self.skeletons, self.recipe.sizes.low)
 
     def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
-        """The program of this stream, or why there is none.
+        """Draws the program of the stream (seed, level, index, attempt), or tells why there is
+        none.
+
+        Args:
+            level: the number of calls.
 
         Raises:
             UsageError: the recipe has no program of this level.
@@ -101,13 +108,13 @@ class Sampler:
         return replace(sample, drafts=drafts, skeletons=skeletons)
 
     def _skeleton(self, level: int, rng: Random) -> tuple[Skeleton | None, int]:
-        """A skeleton, and how many were drawn for it."""
+        """(A skeleton, or None if no sound one was found; the number of skeletons drawn)."""
         if self.recipe.quality.ranges:
             return self._sound.sample(level, rng)
         return self.skeletons.sample(level, rng), 1
 
     def _of(self, skeleton: Skeleton, rng: Random, sizes_rng: np.random.Generator) -> Sample:
-        """A program of the skeleton, or why there is none."""
+        """A program of the skeleton, or the reason why there is none."""
         of_skeleton = self._drafts.of(skeleton)
         refused, num_refused = NO_SIZES, 0
         is_decided, most = True, DRAFTS_A_CALL * len(skeleton.calls)
@@ -137,18 +144,18 @@ class Sampler:
         return Sample(None, refused, drafts=drafts)
 
     def _refusal(self, program: Program) -> Refusal | None:
-        """Why its forms, choices and sizes are no good, as far as that shows without a run."""
+        """The refusal of a program by the checks that do not run it; None if it passes."""
         rules = self.recipe.quality
         if rules.ranges and (unrun := refusal_unrun(with_inits(program))):
             return unrun
         return refusal_by_algebra(program) if rules.lint else None
 
     def _sized(self, draft: Draft, rng: np.random.Generator) -> tuple[Program, DrawnSizes]:
-        """The draft with sizes.
+        """The program of a draft with drawn sizes.
 
         Raises:
-            NoSizes: none were found.
-            ValueError: there are none.
+            NoSizes: no sizes were found; there may be some.
+            ValueError: there are no sizes.
         """
         programs: list[Program] = []
 
@@ -176,7 +183,7 @@ class Sampler:
 
 
 def within(program: Program, bounds: ProgramBounds) -> bool:
-    """Whether the whole is as large as the bounds allow."""
+    """Whether bytes, FLOPs and FLOPs for each byte of a program are within the bounds."""
     flops, moved = program.flops(), program.bytes_fused()
     return (
         _in(bounds.bytes, num_bytes(program))
@@ -186,7 +193,7 @@ def within(program: Program, bounds: ProgramBounds) -> bool:
 
 
 def num_bytes(program: Program) -> int:
-    """The bytes of every input and every result, read or not."""
+    """The bytes of all inputs and all results of calls, including results that nobody reads."""
     results = (result_type.num_bytes for call in program.calls for result_type in call.types)
     return sum(value.type.num_bytes for value in program.inputs) + sum(results)
 

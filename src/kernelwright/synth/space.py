@@ -14,10 +14,14 @@ from kernelwright.synth.skeletons.sound import is_constant
 
 
 def space_record(recipe: DrawRecipe) -> Record:
-    """The record holds operators with their families, and the values of attributes with a choice.
-    By operator the record holds the kinds of value that the operator makes, and those that it reads
-    from other calls, as indices of `kinds`. Where one makes what another reads, a program may have
-    the pair."""
+    """The contents that programs of a recipe may have, as JSON.
+
+    - operators: operator -> family.
+    - attributes: operator -> attribute -> values, for attributes that have a choice.
+    - kinds: "dtype/rank" of every value.
+    - makes, reads: operator -> indices of `kinds` that the operator returns, and that it reads from
+      other calls. A program may hold the pair (a, b) if a makes a kind that b reads.
+    """
     usable = usable_forms(recipe)
     names = dict.fromkeys(form.op for form in usable)
     kinds = sorted({kind for form in usable for kind in (*form.results, *_read(form))}, key=_text)
@@ -37,8 +41,11 @@ def space_record(recipe: DrawRecipe) -> Record:
 
 
 def usable_forms(recipe: DrawRecipe) -> list[Form]:
-    """The forms of the operators that may occur. Where values must keep in range, operators whose
-    results are one number are left out."""
+    """The forms of the operators that a recipe allows.
+
+    If values must stay in range (`recipe.quality.ranges`), operators with a constant result are
+    left out.
+    """
     wanted = (operator for operator in operators().values() if operator.name not in EXCLUDED)
     space = recipe.space()
     forms_by_operator = [
@@ -60,7 +67,7 @@ def _text(kind: ValueKind) -> str:
 
 
 def _attributes(operator: Operator, recipe: DrawRecipe) -> dict[str, Any]:
-    """Attribute -> its values, and what it is where a call leaves it out."""
+    """Attribute -> its values, and its default if there is one."""
     return {
         param.name: {"values": recipe.space().domain(operator, param.name)} | _default(param)
         for param in operator.params

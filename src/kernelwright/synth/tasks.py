@@ -1,4 +1,4 @@
-"""Programs that are tasks: drawn, their inputs' draws chosen, refused where they are no good."""
+"""Draws programs that can serve as tasks: with draws of their inputs, and checked for quality."""
 
 import random
 from dataclasses import replace
@@ -11,11 +11,14 @@ from kernelwright.synth.sample import Sample, Sampler
 
 
 class TaskSampler(Sampler):
-    """Draws programs that pass the recipe's quality: uniform among those that do, before some of
-    them get other numbers and more results."""
+    """Draws programs that pass the quality checks of the recipe.
+
+    The draw is uniform among such programs. After that, some programs get other numbers and more
+    results (`synth.loosened`), and are marked as not uniform.
+    """
 
     def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
-        """The task of this stream, or why there is none.
+        """Draws the task of the stream (seed, level, index, attempt), or tells why there is none.
 
         Raises:
             UsageError: the recipe has no program of this level.
@@ -25,6 +28,7 @@ class TaskSampler(Sampler):
             return sample
         recipe = self.recipe
         rng = random.Random(derive(seed, "loosened", level, index, attempt))
+        # Changed before the checks: other numbers can leave a domain or overflow a dtype.
         changed = loosened(sample.program, rng, numbers=recipe.numbers, outputs=recipe.outputs)
         is_uniform = sample.is_uniform and changed == sample.program
         program = with_inits(changed)

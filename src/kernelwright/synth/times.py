@@ -18,7 +18,7 @@ NUM_CALLS = 15
 
 
 class EagerClock:
-    """Times programs one at a time, L2 cold, the GPU held alone.
+    """Times programs in eager PyTorch, with a cold L2 cache and exclusive use of the GPU.
 
     Raises:
         UsageError: there is no GPU.
@@ -31,8 +31,11 @@ class EagerClock:
         self._stopwatch = stopwatch()
 
     def timed(self, line: str) -> str:
-        """The record of a program with `eager_s`, the median of some calls in seconds; null where
-        the GPU's memory is too small. Other records as they are."""
+        """The record of a program (a JSON text) with `eager_s`, the median time in seconds.
+
+        `eager_s` is null if the program needs more memory than the GPU has. Records that are no
+        programs stay as they are.
+        """
         record = json.loads(line)
         if record["record"] != "program":
             return line

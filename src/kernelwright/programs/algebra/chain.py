@@ -1,5 +1,7 @@
-"""The calls between a product and the sum that is taken over it: scaling and shifting, which a sum
-lets through."""
+"""The calls between a product and a sum over its result: scaling and shifting.
+
+A sum commutes with a factor that is constant along the summed axes. An added value is summed too.
+"""
 
 from dataclasses import dataclass
 from math import prod
@@ -54,13 +56,18 @@ class Chain:
     steps: tuple[Call, ...]
 
     def behind(self, site: Site, reduced: Ref, op: str, axes: frozenset[int]) -> Ref:
-        """The steps taken on the product's sum, which has size 1 along `axes`."""
+        """The result of the steps when they are applied to the product's sum.
+
+        `reduced` and the result have size 1 along `axes`.
+        """
         for step in reversed(self.steps):
             whole, _ = operands(site.flow, step)
             values = dict(step.args)
             for name in ("input", "other"):
                 if values.get(name) == whole[0]:
                     values[name] = reduced
+                # A factor is the same along the axes, so it stays. A term that is added to every
+                # element is added to the sum once for each element.
                 elif step.op in _ADDING:
                     values[name] = summed(site, values[name], step.types[0].shape, op, axes)
             reduced = site.emit(step.op, **values)
@@ -68,10 +75,12 @@ class Chain:
 
 
 def chain_to(site: Site, value: Any, axes: frozenset[int], *, flat: bool = False) -> Chain | None:
-    """Back from a value to the product that nothing else reads; None where there is none.
+    """The chain from a value back to a product, if nothing else reads the values between.
+
+    None if there is no such product.
 
     Args:
-        flat: what is added must be the same along the axes too, not factors alone.
+        flat: added terms must be constant along the axes too, not only factors.
     """
     steps: list[Call] = []
     reader = site.index
@@ -91,7 +100,10 @@ def _has_padding_by_name(product: Call) -> bool:
 
 
 def _passed(site: Site, call: Call, axes: frozenset[int], *, flat: bool) -> Ref | None:
-    """The operand that a step scales or shifts, of its result's shape and dtype."""
+    """The operand that a call scales or shifts, with the shape and dtype of the result.
+
+    None if the call does something else, or scales unevenly along the axes.
+    """
     if call.op not in _ADDING | _SCALING:
         return None
     whole, rest = operands(site.flow, call)
@@ -116,6 +128,7 @@ def summed(site: Site, value: Any, shape: tuple[int, ...], op: str, axes: frozen
     dims = tuple(sorted(axis - first for axis in axes if axis >= first and own[axis - first] > 1))
     if dims:
         value = site.emit(op, input=value, dim=dims, keepdim=True)
+    # Along an axis that the value does not have, broadcasting repeats the value.
     repeats = prod(shape[axis] for axis in axes if axis - first not in dims)
     if op == "mean" or repeats == 1:
         return value

@@ -1,4 +1,4 @@
-"""Numbers in a row as one, and what scales and shifts a product folded into its weights."""
+"""Rules that merge constant factors and shifts, or fold them into the weights of a product."""
 
 from math import isfinite, prod
 from typing import Any
@@ -80,8 +80,11 @@ def _multiple(site: Site, value: Any) -> tuple[Ref | None, float]:
 
 
 def folded_scale(site: Site) -> tuple[Ref, ...] | None:
-    """A linear layer or a convolution that is scaled by channel, or goes through a batch norm that
-    does not train: with scaled weights instead, where these are few."""
+    """Folds a factor by channel, or a batch norm in eval mode, into the weights of a product.
+
+    The product is a linear layer or a convolution. It must have few weights for its outputs,
+    because the scaled weights are computed anew in each call.
+    """
     scaling = _of_batch_norm(site) or _of_factor(site)
     if scaling is None or (index := site.lone_maker(site.call.arg("input"))) is None:
         return None
@@ -125,7 +128,8 @@ def _of_factor(site: Site) -> tuple[Any, None] | None:
 
 
 def _of_batch_norm(site: Site) -> tuple[Ref, Ref] | None:
-    """(factor, shift) by channel; emitted, and dropped with the site where nothing comes of it."""
+    """(factor, shift) by channel of a batch norm in eval mode. The calls are emitted at once; if
+    the rule fails later, they are dropped together with the site."""
     call = site.call
     if call.op != "batch_norm" or call.arg("training"):
         return None
@@ -159,6 +163,7 @@ def _scaled_weight(site: Site, product: Call, factor: Any) -> Ref:
     if not product.op.startswith("conv_transpose"):
         column = site.reshaped(factor, (shape[0], *(1,) * (len(shape) - 1)))
         return site.emit("mul", input=weight, other=column)
+    # The output channel is (group, column) there: the groups are rows of the weight.
     groups = product.arg("groups")
     split = site.reshaped(weight, (groups, shape[0] // groups, *shape[1:]))
     column = site.reshaped(factor, (groups, 1, shape[1], *(1,) * (len(shape) - 2)))

@@ -1,7 +1,7 @@
-"""Whether what a program was rewritten to computes the same at other sizes too.
+"""Checks whether a rewritten program computes the same at other sizes too.
 
-Some rules spell sizes out (how many positions a mean is over, where ranges end). What they make
-fits the sizes it was made for, and no other.
+Some rules write sizes into the program: the number of positions of a mean, or the ends of ranges.
+Such a program is right only at the sizes for which it was made.
 """
 
 from functools import cached_property

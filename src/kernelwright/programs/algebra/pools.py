@@ -48,8 +48,10 @@ def merged_pools(site: Site) -> tuple[Ref, ...] | None:
 
 
 def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
-    """An average pool over a convolution is a convolution with pooled kernels, which computes the
-    pooled positions alone."""
+    """Replaces an average pool over a convolution by a convolution with pooled kernels.
+
+    The new convolution computes only the positions that the pool returns.
+    """
     call = site.call
     if not call.op.startswith("avg_pool") or not _is_plain(call):
         return None
@@ -68,8 +70,10 @@ def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
 
 
 def _of_plain(site: Site, product: Call) -> Ref | None:
-    """A kernel of K taps pooled over k positions has K + k - 1 taps. What is of one tap is the same
-    after the pool as before it."""
+    """The pooled plain convolution: K taps pooled over k positions become K + k - 1 taps.
+
+    A convolution of one tap commutes with the pool, so the pool comes first there.
+    """
     if set(product.arg("stride")) != {1}:
         return None
     kernel = site.call.arg("kernel_size")
@@ -92,8 +96,11 @@ def _pooled(site: Site, weight: Ref, around: tuple[int, ...], step: int | tuple[
 
 
 def _of_transposed(site: Site, product: Call) -> Ref | None:
-    """Where the pool steps as far as the transposed convolution spreads, it is a plain convolution
-    of stride 1: output o takes input o - e by the taps in e * stride + padding and after."""
+    """The pooled transposed convolution as a plain convolution; None if the strides differ.
+
+    If the pool has the stride of the transposed convolution, the two strides cancel. Output o then
+    reads input o - e, by the taps from e * stride + padding on.
+    """
     stride = product.arg("stride")
     if site.call.arg("stride") != stride or product.arg("groups") != 1:
         return None

@@ -1,8 +1,8 @@
-"""Applying rewrites to a program for as long as each makes it cheaper.
+"""Applies rewrites to a program as long as they make it cheaper.
 
-A rule says what equals what. Whether that is worth it is decided here, once for all rules: a
-rewriting is kept if memory traffic and arithmetic together fall, or stay and there are fewer calls.
-So every step is strictly cheaper, which is why there is an end to them.
+A rule only tells which calls are equal. This module decides for all rules whether a rewriting is
+kept: memory traffic and arithmetic together must fall, or stay the same with fewer calls. So every
+step is strictly cheaper, and the process ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +26,8 @@ Test = Callable[[Program], bool]
 
 @dataclass(frozen=True, slots=True)
 class Simplified:
+    """A simplified program."""
+
     program: Program
     rewrites: tuple[str, ...]
     """Names of the rules that were used, each once, in order of first use."""
@@ -70,14 +72,18 @@ def _work(program: Program, call: Call) -> int:
 def _sweep(
     program: Program, rules: Sequence[Rule], may_be: Test
 ) -> tuple[Program, list[str]] | None:
-    """The program after each rule in turn has looked at every call; None where nothing was
-    rewritten."""
+    """(The program, names of the rules used) after each rule was tried on every call.
+
+    None if no rule was used.
+    """
     used: list[str] = []
     flow, least = Dataflow(program), cost(program)
     for rule in rules:
         i = 0
         while i < len(flow.program.calls):
             candidate = _applied(flow, i, rule)
+            # The test at other sizes runs the program, so it comes last. After a rewriting the same
+            # place is tried again, since the new call may match too.
             if candidate is not None and (price := cost(candidate)) < least and may_be(candidate):
                 flow, least = Dataflow(candidate), price
                 used.append(rule.__name__)
@@ -87,9 +93,11 @@ def _sweep(
 
 
 def _applied(flow: Dataflow, index: int, rule: Rule) -> Program | None:
-    """The program with the rule used on one call; None where it does not apply, an operator refuses
-    what it makes, or that could not stand in the call's place: another type, or memory that the
-    caller owns."""
+    """The program with the rule used on one call.
+
+    None in three cases: the rule does not apply; an operator refuses the new calls; or the new
+    result has another type, or shares memory that the old result did not share.
+    """
     site = Site(flow, index)
     try:
         replacement = None if site.call.is_extern else rule(site)
@@ -118,8 +126,13 @@ def _reading(call: Call, instead: dict[str, Ref]) -> Call:
 
 
 def _owners(program: Program) -> list[str | int]:
-    """For each output, whose memory it is: an input's name, or the number of the first output that
-    shares it. A result that was fresh must not become a view of an input, or of another result."""
+    """For each output, the owner of its memory: an input, or the first output that shares it.
+
+    Inputs are given by name, outputs by position.
+
+    A caller may change a result in place. So a fresh result must not become a view of an input or
+    of another result.
+    """
     producer = program.producer()
     owners: list[str | int] = []
     roots: dict[str, int] = {}

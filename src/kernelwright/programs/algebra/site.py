@@ -13,8 +13,10 @@ _FRESH = "r"
 
 
 class Site:
-    """One call of a canonical program. Old values keep their names, new ones get fresh ones, so
-    that a rule may mix them."""
+    """One call of a canonical program, to be rewritten by a rule.
+
+    Old values keep their names and new values get fresh names, so a rule may use both.
+    """
 
     def __init__(self, flow: Dataflow, index: int) -> None:
         self.flow, self.index = flow, index
@@ -39,7 +41,11 @@ class Site:
         return None if call is None or call.is_extern else call
 
     def lone_maker(self, value: Any, reader: int | None = None) -> int | None:
-        """Index of the operator call whose result nothing but `reader` (this call) reads."""
+        """The index of the operator call that makes a value, if only `reader` reads its result.
+
+        `reader` is the index of a call; None is this call. The result is None for inputs, for
+        externs, and for values with other readers.
+        """
         index = self.flow.maker(value)
         if index is None or self.maker(value) is None:
             return None
@@ -65,8 +71,8 @@ class Site:
         return result
 
     def reshaped(self, value: Ref, shape: tuple[int, ...]) -> Ref:
-        """The value in this shape; itself where it has it. The largest size is left to be worked
-        out, so that the program can be resized."""
+        """The value in this shape. The largest size is spelled -1, so that the program can be
+        resized."""
         if self.shape(value) == shape:
             return value
         largest = shape.index(max(shape)) if shape else None

@@ -1,4 +1,4 @@
-"""Sums and means over products: the factors are summed first, and what is left is small."""
+"""Rules for sums and means over products: the factors are summed first, so the product is small."""
 
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.chain import Chain, ChainSum, chain_to, placed, sum_at, summed
@@ -7,8 +7,11 @@ from kernelwright.programs.program import Call, Ref
 
 
 def sum_of_product(site: Site) -> tuple[Ref, ...] | None:
-    """The sum of a matrix product's rows or columns is the product with a summed factor: a
-    matrix-vector product. Scaling and shifting in between come after it."""
+    """Replaces the sum over rows or columns of a matrix product by a matrix-vector product.
+
+    The factor is summed first: sum_i (A B)_ij = (sum_i A_i) B. Scaling and shifting between the
+    product and the sum follow afterwards.
+    """
     if (total := sum_at(site)) is None:
         return None
     if (chain := chain_to(site, total.value, total.axes)) is None:

@@ -12,8 +12,11 @@ _Range = tuple[int, int, int]
 
 
 def sum_of_convolution(site: Site) -> tuple[Ref, ...] | None:
-    """The sum over positions of a convolution, plain or transposed: each tap meets a range of the
-    input, whose sum it multiplies. Over channels: the sum of their kernels."""
+    """The sum over positions of a convolution, plain or transposed, without the convolution.
+
+    Over all outputs, each tap of a kernel multiplies a range of the input. So the sum of the
+    outputs is the sum over taps of tap * sum(range). A sum over channels sums their kernels first.
+    """
     if (total := sum_at(site)) is None:
         return None
     chain = chain_to(site, total.value, total.axes)
@@ -38,6 +41,8 @@ def _summed(site: Site, product: Call, total: ChainSum) -> Ref:
     is_transposed = product.op.startswith("conv_transpose")
     if 1 in total.axes:
         weight = site.emit("sum", input=weight, dim=(int(is_transposed),), keepdim=True)
+    # Along a summed axis, position k of the new input holds the sum that tap k multiplies. The
+    # new convolution has one output there, so its window must not move, pad or spread.
     spatial = sorted(total.axes - {0, 1})
     settings = dict(product.args)
     for axis in spatial:
@@ -70,7 +75,10 @@ _NO_WINDOW = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
 
 
 def _ranges(product: Call, axis: int, size: int, taps: int) -> list[_Range]:
-    """For each tap, the inputs it multiplies over all outputs; (0, 0, 1) where there are none."""
+    """For each tap: the range of inputs that it multiplies over all outputs.
+
+    (0, 0, 1), an empty range, if padding keeps the tap outside the input for every output.
+    """
     stride, padding, dilation = (
         product.arg(name)[axis - 2] for name in ("stride", "padding", "dilation")
     )
@@ -93,7 +101,7 @@ def _ranges(product: Call, axis: int, size: int, taps: int) -> list[_Range]:
 def _by_range(
     site: Site, x: Ref, weight: Ref, axis: int, ranges: Sequence[_Range]
 ) -> tuple[Ref, Ref]:
-    """(sums over the different ranges, sums of the taps that have each), joined along `axis`."""
+    """(sums of the input over distinct ranges, sums of the taps with each range), along `axis`."""
     taps: dict[_Range, list[Ref]] = {}
     for tap, span in enumerate(ranges):
         if span[0] < span[1]:
@@ -119,6 +127,7 @@ def _range_sums(site: Site, x: Ref, axis: int, ranges: Sequence[_Range]) -> list
         part = site.emit("slice", input=x, dim=axis, start=start, end=stop, step=step)
         return site.emit("sum", input=part, dim=(axis,), keepdim=True)
 
+    # With stride 1 the ranges differ only at their ends: the long common part is summed once.
     low, high = max(r[0] for r in ranges), min(r[1] for r in ranges)
     if low >= high or any(step != 1 for _, _, step in ranges):
         return [over(*span) for span in ranges]

@@ -1,8 +1,9 @@
-"""Tensors of dtypes that only extern calls compute with, at the border of a program.
+"""Carriers: how tensors of rare dtypes go into and out of a program.
 
-Inside a program, values may be complex, float8 or wide unsigned: extern calls make and read them.
-Inputs and outputs of a program are of dtypes that every record, draw and comparison knows, its
-carriers: real pairs for complex, a wider dtype for others. No value changes on the way.
+Inside a program, extern calls may make and read complex, float8 and wide unsigned values. Records,
+draws and comparisons do not know these dtypes. So inputs and outputs of a program are *carriers*:
+pairs of real numbers for complex values, a wider dtype or the same bits for others. The conversion
+changes no value.
 """
 
 import torch
@@ -22,12 +23,12 @@ Step = tuple[str, dict[str, str]]
 
 
 def is_carried(name: str) -> bool:
-    """A dtype that stays inside programs."""
+    """Whether values of this dtype enter and leave a program as carriers."""
     return name not in DTYPE_BYTES
 
 
 def carried(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as a program takes it: itself, or its carrier."""
+    """The tensor, or its carrier if the program cannot take its dtype."""
     name = dtype_name(tensor.dtype)
     if name in PAIRS:
         return torch.view_as_real(tensor.resolve_conj())
@@ -37,7 +38,7 @@ def carried(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def restored(tensor: torch.Tensor, name: str) -> torch.Tensor:
-    """The tensor of this dtype that a carrier holds."""
+    """The tensor of dtype `name` that a carrier holds."""
     if name in PAIRS:
         return torch.view_as_complex(tensor.contiguous())
     dtype = torch_dtype(name)
@@ -45,14 +46,14 @@ def restored(tensor: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def restored_text(carrier: str, name: str) -> str:
-    """`restored` as an expression."""
+    """The source text of `restored(carrier, name)`."""
     if name in PAIRS:
         return f"torch.view_as_complex({carrier}.contiguous())"
     return f"{carrier}.{'view' if name in _SAME_BITS else 'to'}(torch.{name})"
 
 
 def carried_text(tensor: str, name: str) -> str:
-    """`carried` as an expression, for a tensor of this dtype."""
+    """The source text of `carried(tensor)`, for a tensor of dtype `name`."""
     if name in PAIRS:
         return f"torch.view_as_real({tensor}.resolve_conj())"
     if name in _SAME_BITS:

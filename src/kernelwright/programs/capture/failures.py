@@ -1,4 +1,4 @@
-"""Why a module could not be captured, told as the user's file and line and a remedy."""
+"""Explains why a module could not be captured: a cause, the user's file and line, a remedy."""
 
 import inspect
 import re
@@ -55,12 +55,14 @@ def check_module(module: torch.nn.Module) -> None:
 def explained(
     error: BaseException, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> UsageError:
-    """The error of a capture as a refusal that names the cause, the place and a remedy.
+    """The error of a capture as a UsageError with the cause, the place and a remedy.
 
-    Where the cause is not plain from the error, the module runs once in plain PyTorch.
+    If the error does not show the cause, the module runs once in plain PyTorch.
     """
     text = str(error)
     file, line = place_of(error)
+    # The order matters. Wrong inputs come before texts of errors, because they raise any error.
+    # The run in plain PyTorch is the slowest test and comes last.
     if isinstance(error, structures.ResultError):
         message = f"forward returns {text}, an unsupported output type"
         remedy = "return tensors, numbers, flags, and lists, tuples, dicts or objects of them"
@@ -123,6 +125,7 @@ def _plain_error(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> BaseException | None:
     """The error of the module in plain PyTorch on copies of the inputs; None where it runs."""
+    # The run must leave no trace: copies of inputs, old buffers and the random state are restored.
     buffers = [(tensor, tensor.clone()) for tensor in module.buffers() if not tensor.is_meta]
     copies = pytree.tree_map(
         lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf,
@@ -141,7 +144,10 @@ def _plain_error(
 
 
 def place_of(error: BaseException) -> Place:
-    """Where the chain of errors began: the innermost frame that is the user's or a library's."""
+    """(File, line) where a chain of errors began, in code of the user or of a library.
+
+    (None, None) if all frames belong to PyTorch, to Python or to this package.
+    """
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:
@@ -155,7 +161,7 @@ def place_of(error: BaseException) -> Place:
 
 
 def _is_worth_naming(file: str) -> bool:
-    """A file that a user can open, and that is neither PyTorch's, Python's nor ours."""
+    """Whether a user can open the file, and it belongs to neither PyTorch, Python nor us."""
     is_file = not file.startswith("<") and file != "None"
     return is_file and not file.startswith(_OURS) and (_is_library(file) or not _is_standard(file))
 
@@ -169,7 +175,7 @@ def _is_standard(file: str) -> bool:
 
 
 def _called_from(error: BaseException, file: str | None) -> str:
-    """The user's own line, where the place that is named lies in a library."""
+    """A text with the user's own line, if the file of the error belongs to a library."""
     if file is None or not _is_library(file):
         return ""
     frames = [*traceback.extract_stack(), *traceback.extract_tb(error.__traceback__)]
@@ -185,7 +191,7 @@ def _is_users(file: str) -> bool:
 
 
 def _definition(module: torch.nn.Module) -> Place:
-    """Where the class defines `forward`."""
+    """(File, line) where the class of the module defines `forward`."""
     code = getattr(getattr(type(module), "forward", None), "__code__", None)
     if code is None or not _is_worth_naming(code.co_filename):
         return None, None

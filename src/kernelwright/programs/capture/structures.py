@@ -1,8 +1,8 @@
 """Objects in a module's inputs and results: caches, dataclasses, instances of the user's classes.
 
-PyTorch's trees know tuples, lists and dicts. An object of any other Python class becomes a node of
-such a tree, too: its children are its attributes. A class that is registered already, by its own
-library say, keeps that registration.
+PyTorch's trees know tuples, lists and dicts. This module registers other Python classes as nodes
+too: the children of a node are the attributes of the object. A class that is registered already,
+for example by its own library, keeps that registration.
 """
 
 import contextlib
@@ -53,12 +53,15 @@ _taken_apart: set[type] = set()
 
 
 def register(tree: Any) -> None:
-    """Make every object in a tree, at any depth, a node by its attributes.
+    """Registers the class of every object in a tree, at any depth, as a node by its attributes.
 
     Raises:
-        TypeError: an object has no such form: an iterator, a set, a module, or what holds itself.
+        TypeError: an object cannot be a node: an iterator, a set of tensors, a module, or an object
+            that holds itself.
     """
     try:
+        # An object of a new class is a leaf at first. After its registration the object has leaves
+        # of its own, hence the recursion.
         for leaf in pytree.tree_leaves(tree):
             if isinstance(leaf, enum.Enum):
                 _register_constant(type(leaf))
@@ -70,16 +73,15 @@ def register(tree: Any) -> None:
 
 
 def is_taken_apart(kind: type) -> bool:
-    """Objects of this class are nodes by their attributes; `register` made them so."""
+    """Whether `register` has made objects of this class nodes by their attributes."""
     return kind in _taken_apart
 
 
 def register_kinds(*specs: pytree.TreeSpec) -> None:
-    """Make objects of the classes in trees nodes by their attributes, as `register` does. For trees
-    that another process made.
+    """Registers all classes in tree specs that another process made.
 
     Raises:
-        TypeError: as `register`.
+        TypeError: a class cannot be a node (see `register`).
     """
     for spec in specs:
         if isinstance(spec.type, type):
@@ -100,6 +102,8 @@ def class_modules(*specs: pytree.TreeSpec) -> set[str]:
 def _register_kind(kind: type) -> None:
     if kind in pytree.SUPPORTED_NODES:
         return
+    # `_unflatten` makes objects by `object.__new__` and sets attributes. Classes written in C, or
+    # with a `__new__` of their own, hold state that this would lose.
     maker: Any = kind.__new__
     is_object = bool(kind.__flags__ & _HEAP_TYPE) and maker is object.__new__
     if not is_object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__next__"):
@@ -116,7 +120,7 @@ def _register_kind(kind: type) -> None:
 def _register_constant(
     kind: type, content: Callable[[Any], Any] = _itself, made: Callable[[Any], Any] = _itself
 ) -> None:
-    """Make values of a class nodes without leaves: their content says everything."""
+    """Registers a class whose values have no leaves: the content is part of the tree's spec."""
     if kind not in pytree.SUPPORTED_NODES:
         pytree.register_pytree_node(
             kind,
@@ -131,7 +135,7 @@ _register_constant(Alias, lambda alias: alias.index, Alias)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Attributes of an object by name, those in slots too."""
+    """The attributes of an object by name, including those in slots."""
     slots = (name for kind in type(value).__mro__ for name in _slots(kind))
     named = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     return named | getattr(value, "__dict__", {})
@@ -161,7 +165,7 @@ def _unflatten(kind: type, items: Sequence[Any], names: Sequence[str]) -> Any:
 
 
 def _boxed(value: Any) -> Any:
-    """An attribute as a tree of nodes: what is no node and no tensor is `Fixed`."""
+    """The value of an attribute as a tree, with every value without tensors inside a `Fixed`."""
     kind = type(value)
     if kind in (list, tuple):
         return kind(map(_boxed, value))
@@ -182,9 +186,9 @@ def _boxed(value: Any) -> Any:
 
 
 def mutable_parts(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists, dicts and objects among a call's inputs, outermost ones, by path: "args[0]".
+    """The lists, dicts and objects that a call may change in place, by path: "args[0]".
 
-    The call may change them in place."""
+    Only the outermost are listed: a list inside a dict is part of the dict."""
     parts: dict[str, Any] = {}
 
     def walk(path: str, value: Any) -> None:
@@ -205,7 +209,7 @@ def plain_values(tree: Any, text: Callable[[tuple[Any, ...]], str]) -> Iterator[
     """(path, value) of each number, flag, text or None in a tree, those in objects too.
 
     Args:
-        text: of a path.
+        text: turns a path of PyTorch's trees into text.
     """
     leaves = pytree.tree_flatten_with_path(tree, is_leaf=lambda node: isinstance(node, Fixed))[0]
     for path, leaf in leaves:
@@ -215,7 +219,7 @@ def plain_values(tree: Any, text: Callable[[tuple[Any, ...]], str]) -> Iterator[
 
 
 def become(part: Any, new: Any) -> None:
-    """Give a list, dict or object the content of another of its class."""
+    """Replaces the content of a list, dict or object, in place, by that of another object."""
     if isinstance(part, list):
         part[:] = new
     elif isinstance(part, dict):
@@ -259,6 +263,8 @@ class Boundary(torch.nn.Module):
     def _forward_like(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(forward)  # the capture names inputs by the signature
         def wrapped(*args: Any, **kwargs: Any) -> Any:
+            # The identities of leaves are noted before the call: a functional graph does not show
+            # that a cache has another tensor afterwards.
             parts = list(mutable_parts(args, kwargs).values())
             before = [pytree.tree_flatten(part) for part in parts]
             result = self.inner(*args, **kwargs)
@@ -267,6 +273,7 @@ class Boundary(torch.nn.Module):
             except TypeError as error:
                 raise ResultError(str(error)) from error
             changed = {i: p for i, p in enumerate(parts) if _is_other(before[i], p)}
+            # A caller expects the very cache that was passed in, not an equal copy.
             indices = {id(part): i for i, part in enumerate(parts)}
             aliased = pytree.tree_map(
                 lambda leaf: Alias(indices[id(leaf)]) if id(leaf) in indices else leaf,
@@ -283,7 +290,10 @@ class ResultError(TypeError):
 
 
 def _is_other(before: tuple[list[Any], pytree.TreeSpec], part: Any) -> bool:
-    """The part holds other values than before. Tensors are compared as objects."""
+    """Whether the part holds other values than before.
+
+    Tensors are compared by identity: their values do not exist during a capture.
+    """
     leaves, spec = pytree.tree_flatten(part)
     same = len(leaves) == len(before[0]) and all(
         a is b if isinstance(a, torch.Tensor) else type(a) is type(b) and a == b
@@ -294,10 +304,10 @@ def _is_other(before: tuple[list[Any], pytree.TreeSpec], part: Any) -> bool:
 
 @contextlib.contextmanager
 def kept(module: torch.nn.Module) -> Iterator[None]:
-    """Afterwards, every attribute of the module and its parts is what it was before.
+    """A context that restores every attribute of the module and its parts on exit.
 
-    A forward may fill a cache of its own while it is captured. Such a cache would be left with
-    tensors that have no memory.
+    A forward may fill a cache of its own during a capture. Without this, the cache would keep fake
+    tensors, which have no memory.
     """
     before = [
         (part, dict(vars(part)), [(v, v.copy()) for v in _containers(part)])
@@ -327,7 +337,7 @@ def _containers(part: torch.nn.Module) -> list[Any]:
 
 
 def fields_of(kind: type) -> frozenset[str]:
-    """Fields that the constructor of a dataclass takes; none for any other class."""
+    """The fields that the constructor of a dataclass takes; empty for any other class."""
     if not dataclasses.is_dataclass(kind):
         return frozenset()
     return frozenset(field.name for field in dataclasses.fields(kind) if field.init)

@@ -186,10 +186,11 @@ def changed(family: str, drawn: torch.Tensor, generator: torch.Generator) -> tor
 
 
 def apply(family: str, inputs: Any, seed: int, structures: Sequence[Structure | None] = ()) -> Any:
-    """`inputs` with their floating-point tensors changed, whatever containers hold them.
+    """`inputs` with all floating-point tensors changed to a family, in any nested containers.
 
     Args:
-        structures: of the leaves of `inputs`, in order: what must stay. Empty: nothing must.
+        structures: for each leaf of `inputs`, in order, the properties that must stay. Empty: no
+            property must stay.
 
     Raises:
         KeyError: no such family.

@@ -63,9 +63,9 @@ class Uses:
                         yield call, parameter
 
     def init(self, name: str) -> Init | None:
-        """A draw within the domains of the operators that read the value; None where any will do.
+        """A draw within the domains of the operators that read the value; None without a domain.
 
-        The smallest bound of indices counts.
+        If the value is an index into several tables, the smallest table sets the bound.
         """
         result_type = self.program.type_of(name)
         inits: list[Init] = []
@@ -85,8 +85,10 @@ class Uses:
         return inits[0] if inits else None
 
     def fan_in(self, name: str) -> int | None:
-        """How many products with this value are added up for one result; None where it is not
-        contracted."""
+        """The number of products with this value that are summed for one result.
+
+        None if the value is no factor of a matrix product, convolution or the like.
+        """
         shape = self.program.type_of(name).shape
         for call, parameter in self.of(name) if len(shape) > 1 else ():
             if call.is_extern or call.is_product:

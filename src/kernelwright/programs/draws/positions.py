@@ -30,10 +30,12 @@ MAX_ELEMENTS, MAX_FLOPS = 1 << 26, 10**10
 
 
 def stay_in_range(program: Program) -> bool:
-    """Every position that the program computes lies in its table, for several draws of the inputs,
-    and probabilities that an operator checks lie between 0 and 1. Positions that are inputs are
-    drawn from their range (`programs.draws.initial`). False too where the computation is too large
-    for the CPU."""
+    """Whether every position that the program computes lies in its table, for several draws.
+
+    Probabilities that an operator checks must lie between 0 and 1. Positions that are inputs are
+    drawn from their range (`programs.draws.initial`). The result is False if the computation is too
+    large for the CPU.
+    """
     readers = [i for i, call in enumerate(program.calls) if any(r in call.op for r in READERS)]
     if not readers:
         return True
@@ -59,7 +61,7 @@ def _positions(program: Program, call: Call) -> Iterator[str]:
 
 
 def _what_computes(program: Program, names: set[str]) -> set[int]:
-    """The calls on which these values depend."""
+    """The numbers of all calls on which these values depend."""
     producer, before = program.producer(), CallGraph(program).before
     pending = [producer[name] for name in names if name in producer]
     calls: set[int] = set()

@@ -1,4 +1,4 @@
-"""Where the values of a program lie, from how its inputs are drawn; nothing is run.
+"""The ranges of a program's values, derived from the draws of its inputs without a run.
 
 The rules of single operators are in `ops.ranges`. A practical analysis (see there): ranges hold for
 nearly every element of nearly every draw.
@@ -35,10 +35,10 @@ def drawn(init: Init) -> Spread:
 
 
 def call_spreads(program: Program) -> Iterator[tuple[Call, tuple[Spread, ...]]]:
-    """Each call with the spreads of its results, in order; externs may return anything.
+    """Yields (call, spreads of its results) in order. Results of externs may be anything.
 
     Raises:
-        OutOfDomain: where a call would read values that its operator is not defined for.
+        OutOfDomain: a call reads values for which its operator is not defined.
     """
     known = {value.name: drawn(value.init) for value in program.inputs}
     for call in program.calls:
@@ -133,7 +133,10 @@ def value_range(program: Program, call: Call) -> Range:
 
 
 def idle_range(call: Call) -> Range | None:
-    """Inputs that the call passes on as they are, for any of which it has no use."""
+    """The range of inputs that the call returns unchanged; None if it has no such range.
+
+    An example is relu for inputs of at least 0.
+    """
     if call.is_extern or call.operator.unchanged is None:
         return None
     low, high = (

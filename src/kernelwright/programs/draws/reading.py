@@ -1,4 +1,4 @@
-"""Reading `get_inputs`: random draws with constant shapes, scaled and shifted by constants."""
+"""Reads `get_inputs`: random draws with constant shapes, scaled and shifted by constants."""
 
 import ast
 from collections.abc import Mapping
@@ -34,12 +34,14 @@ class DrawnInput:
         """The draw as data.
 
         Raises:
-            ValueError: an `Init` cannot say this.
+            ValueError: an `Init` cannot express the draw.
         """
         is_plain = (self.scale, self.shift) == (1, 0)
         if self.kind == "randn":
             return Init("randn", self.shift, self.scale)
         if self.kind == "rand":
+            # (high - low) + low may differ from high in the last digit. The bounds as written read
+            # back exactly.
             spanned = self.span is not None and self.span[1] == self.shift
             high = self.span[0] if spanned and self.span else self.scale + self.shift
             return Init("rand", self.shift, high)
@@ -58,7 +60,7 @@ def read_inputs(
     """The tensors that `get_inputs` returns, in order.
 
     Raises:
-        UsageError: it does more than draw; names the line.
+        UsageError: the function does more than draw; the error names the line.
     """
     reader = _DrawReader(source, dict(constants))
     for node in function.body:

@@ -91,8 +91,10 @@ def structures(first: Any, second: Any) -> list[Structure | None]:
 def are_kept(
     before: Iterable[Structure | None], first: list[Any], second: list[Any], size: int
 ) -> bool:
-    """Inputs in which dimensions of `size` elements have changed their size have the properties
-    that they had before. Patterns of zeros are known at their own size alone."""
+    """Whether inputs keep their properties after dimensions of `size` elements were resized.
+
+    A pattern of zeros cannot be carried to another size, unless the pattern is a triangle.
+    """
     for old, one, other in zip(before, first, second, strict=True):
         now = _structure(one, other)
         if old is None:

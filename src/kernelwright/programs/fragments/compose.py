@@ -1,4 +1,4 @@
-"""Writing a whole program with some of its fragments replaced by kernels."""
+"""Writes a candidate for a whole program, with kernels in place of some of its fragments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +26,10 @@ class Replacement:
     candidate: Candidate
 
     def plans(self, program: Program) -> tuple[KernelPlan, ...]:
-        """Its plans, which say what values of the program it computes; the first, what it is given
-        and returns."""
+        """The candidate's plans, with the values of the program that they compute.
+
+        The first plan also names the values that the candidate reads and returns.
+        """
         part = tuple(name for i in sorted(self.calls) for name in program.calls[i].outputs)
         plans = tuple(replace(plan, part=part) for plan in self.candidate.plan)
         first = (replace(plan, reads=self.inputs, makes=self.outputs) for plan in plans[:1])
@@ -43,13 +45,12 @@ class Replacement:
 def compose(
     program: Program, replacements: Sequence[Replacement], *, deletes: bool = True
 ) -> Candidate:
-    """A candidate for the whole program: kernels where replaced, PyTorch lines elsewhere.
+    """A candidate for the whole program: kernels for the replaced calls, PyTorch for the others.
 
-    Plans, kernels and their launches are in one order, that of execution.
+    Plans, kernels and launches are all in the order of execution.
 
     Args:
-        deletes: values are deleted after their last use, so that peak memory is that of the
-            program itself.
+        deletes: delete values after their last use, so that peak memory is that of the program.
 
     Raises:
         ValueError: the replacements overlap in time (see `combine.circular`).
@@ -104,8 +105,10 @@ def _lines(
 def _plans(
     program: Program, replacements: Sequence[Replacement], merged: Merged
 ) -> tuple[KernelPlan, ...]:
-    """The plan of every kernel under its name in the whole. The plan of a kernel that several
-    fragments share has the values of all."""
+    """The plan of every kernel under its new name in the merged module.
+
+    If several fragments share a kernel, its plan has the values of all of them.
+    """
     plans: dict[str, KernelPlan] = {}
     for r, names in zip(replacements, merged.names, strict=True):
         for plan in r.plans(program):

@@ -1,4 +1,4 @@
-"""An answer taken apart: each call of its entry becomes a candidate of its own.
+"""Takes an answer apart: each call in its entry becomes a candidate of its own.
 
 The inverse of `programs.fragments.compose`. An answer to a program of twenty calls is a sequence
 of wrappers, each with its kernels:
@@ -44,13 +44,13 @@ class AnswerStep:
 def steps_of(source: str, program: Program) -> list[AnswerStep]:
     """The steps of an answer that can be judged alone, in order.
 
-    Left out are wrappers whose names say nothing: those that read or make a value that the program
-    does not have, and those whose part of the program cannot run as one step. An answer that is no
-    Python, has no entry, or takes other parameters than the program has inputs has no steps.
+    A step is left out if it reads or makes a value that the program does not have. The same holds
+    if its part of the program cannot run as one step. The result is empty if the answer is no
+    Python, has no entry, or takes another number of inputs than the program.
 
     Args:
-        source: of the answer, with `fused_operator` as its entry.
-        program: that the answer is for.
+        source: the source of the answer, with `fused_operator` as its entry.
+        program: the program that the answer is for.
     """
     try:
         module = syntax_tree(source)
@@ -125,6 +125,8 @@ class _Apart:
             return None
         part = replace(part, outputs=call.makes)
         own = [value.name for value in part.inputs]
+        # The wrapper reads a value on which its results do not depend in the program. Then the part
+        # of the program is not what the wrapper computes.
         if not set(own) >= set(reads):
             return None  # a value that cannot matter is read: nothing says what the wrapper needs
         functions = self._reached(call.wrapper)
@@ -138,7 +140,7 @@ class _Apart:
         )
 
     def _slice(self, makes: Collection[str], reads: Collection[str]) -> set[int]:
-        """Calls that lead from the values that are read to those that are made."""
+        """The calls between the values read and the values made."""
         calls: set[int] = set()
         waiting = list(makes)
         while waiting:

@@ -22,7 +22,7 @@ RELABELLING = RESHAPING | PERMUTING | CUTS | names_with(Trait.BROADCASTS)
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A part of a program as a program of its own, and how it sits in the whole."""
+    """A part of a program as a program of its own, and its place in the whole."""
 
     program: Program
     """With canonical names."""
@@ -35,7 +35,7 @@ class Fragment:
 
 
 class CallGraph:
-    """Which calls feed which, worked out once for a program."""
+    """The edges between the calls of a program, computed once."""
 
     def __init__(self, program: Program) -> None:
         producer = program.producer()
@@ -51,7 +51,8 @@ class CallGraph:
                 self.after[i].add(user)
 
     def is_convex(self, part: Collection[int]) -> bool:
-        """No path leaves the part and comes back."""
+        """Whether no path leaves the part and comes back."""
+        # Calls are in topological order: a path that has passed the last call cannot come back.
         last = max(part, default=-1)
         pending = [user for i in part for user in self.after[i] if user not in part]
         outside = set(pending)
@@ -79,24 +80,24 @@ class CallGraph:
 
 
 def is_convex(program: Program, calls: Collection[int]) -> bool:
-    """No value leaves the part and comes back into it: it can run as one step."""
+    """Whether no path leaves the part and comes back. Only such a part can run as one step."""
     return CallGraph(program).is_convex(frozenset(calls))
 
 
 def is_connected(program: Program, calls: Collection[int]) -> bool:
-    """The part hangs together by values made and read within it."""
+    """Whether all calls of the part are connected by values that the part makes and reads."""
     return CallGraph(program).is_connected(frozenset(calls))
 
 
 def extract(program: Program, calls: Collection[int], graph: CallGraph | None = None) -> Fragment:
     """The part as a program of its own.
 
-    Inputs that are the whole's keep their draw; results of other calls get one that suits what
-    reads them.
+    Inputs of the whole program keep their draw. For results of other calls, a draw is chosen by the
+    calls that read them.
 
     Args:
-        graph: the program's, for those who have it: most of the work on a small part of a large
-            program is to make one.
+        graph: the graph of the program, if the caller has it. To make the graph is most of the work
+            on a small part of a large program.
 
     Raises:
         ValueError: the part is empty or not convex.
@@ -109,8 +110,13 @@ def extract(program: Program, calls: Collection[int], graph: CallGraph | None = 
 
 
 def part_of(program: Program, calls: Collection[int], graph: CallGraph | None = None) -> Program:
-    """The part as a program of its own in the whole's names, its inputs in the order in which it
-    reads them (see `extract`)."""
+    """The part as a program with the names of the whole (see `extract`).
+
+    Inputs are in the order in which the part reads them.
+
+    Raises:
+        ValueError: the part is empty or not convex.
+    """
     part, graph = frozenset(calls), graph or CallGraph(program)
     if not part or not graph.is_convex(part):
         raise ValueError(f"calls {sorted(part)} are not a convex part of the program")
@@ -142,11 +148,13 @@ def _inputs(
 def enumerate_fragments(
     program: Program, max_calls: int, most_a_call: int | None = None
 ) -> Iterator[frozenset[int]]:
-    """Every convex connected part of at most `max_calls` calls, each once, smaller parts of one
-    start before larger; lazily, as there may be exponentially many.
+    """Yields every convex connected part of at most `max_calls` calls, each once.
+
+    Parts are grouped by their first call, smaller parts first. There may be exponentially many, so
+    they are made lazily.
 
     Args:
-        most_a_call: parts that begin at one call, after which those of the next call follow.
+        most_a_call: the most parts with the same first call; None for all.
     """
     graph = CallGraph(program)
     for start in range(len(program.calls)):
@@ -154,8 +162,11 @@ def enumerate_fragments(
 
 
 def _with_first(graph: CallGraph, start: int, max_calls: int) -> Iterator[frozenset[int]]:
-    """Connected parts whose lowest call is `start`, by growing along edges (each part once:
-    a neighbour passed over is excluded from what is grown after it), convex ones given out."""
+    """Yields the convex parts among all connected parts whose first call is `start`.
+
+    Parts grow along edges. A neighbour that was passed over is excluded from later growth, so each
+    part is found once. Parts that are not convex grow too: a larger part may be convex.
+    """
     pending = deque([(frozenset({start}), frozenset(range(start)))])
     while pending:
         part, excluded = pending.popleft()

@@ -1,4 +1,4 @@
-"""Merging the sources of several candidates into one module without name clashes."""
+"""Merges the sources of several candidates into one module without name clashes."""
 
 import ast
 import re
@@ -29,16 +29,18 @@ class _Piece:
     is_function: bool = False
 
     def rests_on(self, names: Set[str]) -> bool:
-        """Whether it reads one of the names besides its own."""
+        """Whether the text contains one of the names, other than the names that it defines."""
         return bool(set(_WORD.findall(self.text)) & (names - set(self.names)))
 
 
 def merge(sources: Sequence[tuple[str, str]]) -> Merged:
-    """Join (wanted entry name, source) pairs; equal sources are emitted once, and so are equal
-    helpers: functions that rest on no other definition of their source.
+    """Joins sources into one module, each given as (wanted name of its entry, source).
 
-    Top-level names that another source already took get a number; the entry `fused_operator` of
-    each source becomes its wanted name. Comments above a definition travel with it.
+    The entry `fused_operator` of each source gets its wanted name. A top-level name that another
+    source has taken gets a number. Comments above a definition move with the definition.
+
+    Equal sources are emitted once. Equal helpers are emitted once too: functions that use no other
+    definition of their source.
     """
     imports: dict[str, None] = {}
     taken: set[str] = set()
@@ -50,6 +52,8 @@ def merge(sources: Sequence[tuple[str, str]]) -> Merged:
             continue
         source_imports, pieces = _split(source)
         imports |= dict.fromkeys(source_imports)
+        # Equal texts mean the same function only if they use no name of their source: the same name
+        # may mean another kernel in another source.
         own = {name for piece in pieces for name in piece.names}
         new = [piece for piece in pieces if piece.text not in helpers or piece.rests_on(own)]
         renames = {
@@ -69,7 +73,7 @@ def merge(sources: Sequence[tuple[str, str]]) -> Merged:
 
 
 def unmergeable(source: str) -> str:
-    """The first statement of a module that `merge` would lose; "" where it loses nothing."""
+    """The first statement of a module that `merge` would lose, or "" if nothing is lost."""
     lines = lines_of(source)
     lost = (node.lineno for node in ast.parse(source).body if not _is_kept(node))
     return next((f"line {number}: {lines[number - 1].strip()}" for number in lost), "")
@@ -118,10 +122,14 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def rename(text: str, renames: dict[str, str]) -> str:
-    """Replace uses and definitions of names by position, so that layout and comments stay, but for
-    the name in a plan's first line."""
+    """The text with new names for its definitions and their uses.
+
+    Edits go by position in the text, so layout and comments stay. Only the name in the first line
+    of a plan's comment is replaced too.
+    """
     edits: list[tuple[int, int, bytes]] = []  # (line, column in bytes, old name)
     nodes = list(ast.walk(ast.parse(text)))
+    # A parameter of the same name hides the definition inside its function.
     shadowed = {node.arg for node in nodes if isinstance(node, ast.arg)}
     for node in nodes:
         if isinstance(node, ast.Name) and node.id in renames.keys() - shadowed:
@@ -130,6 +138,7 @@ def rename(text: str, renames: dict[str, str]) -> str:
             keyword = "def " if isinstance(node, ast.FunctionDef) else "class "
             edits.append((node.lineno, node.col_offset + len(keyword), node.name.encode()))
     lines = [line.encode() for line in lines_of(text)]
+    # From the end: an edit then does not move the columns of edits that are still to come.
     for row, column, old in sorted(edits, reverse=True):
         line, new = lines[row - 1], renames[old.decode()].encode()
         lines[row - 1] = line[:column] + new + line[column + len(old) :]

@@ -34,11 +34,14 @@ _TO_THE_END = 2**63 - 1
 
 
 def computing_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The calls of a graph without its assertions, and without the numbers that assertions alone
-    read: `assert lengths.max().item() <= limit` takes a number out of a tensor, and no result
-    depends on the number."""
+    """The calls of a graph that its results depend on.
+
+    Left out are assertions, and numbers that only assertions read. `assert lengths.max().item() <=
+    limit` takes a number out of a tensor, but no result depends on the number.
+    """
     dropped: set[torch.fx.Node] = set()
     calls = [node for node in graph.nodes if node.op == "call_function"]
+    # Backwards: all users of a node are then decided before the node.
     for node in reversed(calls):
         is_number = isinstance(node.meta.get("val"), _NUMBERS)
         if _is_assertion(node) or (is_number and dropped.issuperset(node.users)):
@@ -51,17 +54,18 @@ def _is_assertion(node: torch.fx.Node) -> bool:
 
 
 class Translator:
-    """Walks an exported graph in order; `builder` holds the program made so far."""
+    """Translates the nodes of an exported graph, in order, into the program of `builder`."""
 
     def __init__(self) -> None:
         self.builder = Builder()
         self._values: dict[Node, Any] = {}
 
     def declare(self, node: Node) -> str:
-        """Make a placeholder the program's next input.
+        """Makes a placeholder the program's next input.
 
         Returns:
-            The dtype of the tensor that it stands for; the program's input may be its carrier.
+            The dtype of the module's tensor. The program's input may be a carrier of another dtype
+            (`capture.carriers`).
         """
         value_type = self._type_of(node, node.meta["val"])
         if not is_carried(value_type.dtype):
@@ -73,7 +77,7 @@ class Translator:
         return value_type.dtype
 
     def output(self, value: Ref) -> tuple[Ref, str]:
-        """A value as the program returns it, itself or its carrier, and the value's own dtype."""
+        """(The value or its carrier, the value's own dtype), to be returned by the program."""
         dtype = self.builder.types[value.name].dtype
         for op, args in out_of_program(dtype) if is_carried(dtype) else ():
             value = self.builder.call(op, self=value, **args)[0]
@@ -88,11 +92,11 @@ class Translator:
         return plain(item)
 
     def translate(self, node: Node) -> None:
-        """Append what the node computes.
+        """Appends the calls that compute the node.
 
         Raises:
-            UsageError: it is no tensor operator, or its result has no type in a program.
-            InfraError: a fault of ours.
+            UsageError: the node is no tensor operator, or its result has no type in a program.
+            InfraError: a fault of kernelwright.
         """
         try:
             self._translate(node)
@@ -119,6 +123,7 @@ class Translator:
             return
         if name.rpartition(".")[0] in _JOINS and isinstance(values["tensors"], tuple):
             values["tensors"] = self._joined(node, values["tensors"])
+        # A call that changes nothing would still cost a kernel, or split a fragment in two.
         if (same := self._unchanged(node, name, values)) is not None:
             self._values[node] = same
             return
@@ -135,7 +140,7 @@ class Translator:
             self._refuse(node, f"{node.target}: {error}")
 
     def _unchanged(self, node: Node, name: str, values: Mapping[str, Any]) -> Any:
-        """The input itself, where the call gives back its values, dtype and layout."""
+        """The input, if the call returns the same values, dtype and layout; else None."""
         packet = name.rpartition(".")[0]
         if packet in _SAME_VALUE:
             return values["self"]
@@ -160,8 +165,8 @@ class Translator:
     def _joined(self, node: Node, tensors: tuple[Ref, ...]) -> tuple[Ref, ...]:
         """The operands of a join without tensors of shape (0,), which PyTorch skips at any rank.
 
-        A cache of transformers joins its first keys to such a tensor. All operands stay where the
-        result's dtype comes from the empty ones alone.
+        A cache of transformers joins its first keys to such a tensor. If only an empty operand has
+        the result's dtype, all operands stay.
         """
         kept = tuple(ref for ref in tensors if self._shape(ref) != (0,))
         dtype = dtype_name(node.meta["val"].dtype)
@@ -169,7 +174,10 @@ class Translator:
         return kept if has_dtype else tensors
 
     def _copied(self, into: Ref, source: Ref) -> Ref | None:
-        """The source in the type of the tensor that it overwrites; None where layouts differ."""
+        """The source with the dtype and shape of the tensor that it overwrites.
+
+        None if the layouts differ.
+        """
         wanted, source_type = self.builder.types[into.name], self.builder.types[source.name]
         if wanted.layout is not source_type.layout:
             return None
@@ -191,7 +199,7 @@ class Translator:
     def _by_record(
         self, node: Node, name: str, values: Mapping[str, Any]
     ) -> Ref | tuple[Any, ...] | None:
-        """The call by its operator record; None where there is none or it does not apply."""
+        """The results of the call by its operator record; None if no record applies."""
         operator = by_aten().get(name)
         if operator is None:
             return None
@@ -203,10 +211,14 @@ class Translator:
             args, types = typed_call(operator.name, parameters, self.builder.types.__getitem__)
         except ValueError:
             return None
+        # The tracer's shapes and dtypes are the truth. A record that disagrees would make a wrong
+        # program, so the call stays extern.
         if isinstance(result, torch.Tensor):
             if len(types) != 1 or not _agrees(types[0], result):
                 return None
             return self.builder.append(operator.name, args, types)[0]
+        # An ATen call may return more than its record, as means and deviations for a backward
+        # pass. The record serves if the graph reads none of these.
         needed = [n.args[1] for n in node.users if n.target is builtin.getitem]
         if len(types) > len(result) or any(i not in range(len(types)) for i in needed):
             return None
@@ -225,6 +237,8 @@ class Translator:
         names = self.builder.append(name, args, types)
         if not extern.returns_sequence(name):
             return names[0]
+        # Some results of a backward call are None. Later nodes index the full sequence, so the
+        # gaps must stay.
         left = iter(names)
         is_tensor = extern.computed(name, dict(args)) or (True,) * len(names)
         return tuple([next(left) if is_one else None for is_one in is_tensor])
@@ -246,7 +260,7 @@ def _parameters(operator: Operator, name: str, values: Mapping[str, Any]) -> dic
     """ATen arguments as the operator's parameters.
 
     Raises:
-        ValueError: one that the operator does not have is not at its default.
+        ValueError: an argument without a parameter is not at its default.
     """
     renames = operator.aten[name]
     known = {param.name for param in operator.params}
@@ -268,5 +282,5 @@ def _parameters(operator: Operator, name: str, values: Mapping[str, Any]) -> dic
 
 
 def _agrees(made: TensorType, result: Any) -> bool:
-    """The shape rule says what the tracer saw; where it does not, the call stays extern."""
+    """Whether the type by the record's shape rule is the type that the tracer saw."""
     return made.shape == tuple(result.shape) and made.dtype == str(result.dtype)[6:]

@@ -1,7 +1,7 @@
 """Tensors that a module holds as plain attributes, and may change in its forward.
 
-PyTorch captures changes of buffers only, and overlooks that an attribute is assigned: they are
-buffers for the time of a capture.
+`torch.export` captures changes of buffers only, and misses assignments to attributes. So plain
+attributes become buffers during a capture.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,10 +16,11 @@ _TABLES = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buf
 
 @contextmanager
 def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
-    """Inside, plain tensor attributes of the module and its parts are buffers; gives them by name.
+    """A context in which plain tensor attributes of the module and its parts are buffers.
 
-    What forward assigns to one is written into the buffer when it returns: a capture may overlook
-    it otherwise. Afterwards all is as it was. An attribute that its class has too stays.
+    Yields the tensors by qualified name. A capture may miss that forward assigns to an attribute.
+    So the assigned tensor is copied into the buffer at the end of forward. On exit the module is as
+    before. An attribute that the class also defines stays as it is.
     """
     attributes = {
         f"{path}.{name}".removeprefix("."): (part, name, value)
@@ -27,6 +28,8 @@ def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
         for name, value in vars(part).items()
         if isinstance(value, torch.Tensor) and not hasattr(type(part), name)
     }
+    # An instance may have a forward of its own, which must come back afterwards. Else deletion is
+    # enough: the class's forward is then visible again.
     forward = vars(module).get("forward")
     for part, name, value in attributes.values():
         delattr(part, name)
@@ -49,7 +52,7 @@ def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
 def _writing_back(
     forward: Callable[..., Any], places: Sequence[tuple[torch.nn.Module, str]]
 ) -> Callable[..., Any]:
-    """The forward, after which each place holds the tensor it held before, with its new values."""
+    """A forward that leaves at each place the same tensor object, with the new values inside."""
 
     @wraps(forward)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -66,8 +69,10 @@ def _writing_back(
 
 
 def held(module: torch.nn.Module) -> dict[int, str]:
-    """Tensors in plain attributes, and in lists, tuples and dicts of attributes: identity of the
-    tensor -> the expression by which a method of the module reads it."""
+    """id(tensor) -> the expression by which a method of the module reads the tensor.
+
+    The tensors are those in plain attributes, and in lists, tuples and dicts of attributes.
+    """
     expressions: dict[int, str] = {}
     for path, part in module.named_modules():
         for name, value in vars(part).items():
@@ -96,12 +101,12 @@ def read(module: torch.nn.Module, name: str) -> torch.Tensor:
 
 
 def write(module: torch.nn.Module, name: str, value: torch.Tensor) -> None:
-    """Assign it."""
+    """Assigns the attribute of this qualified name."""
     path, _, attribute = name.rpartition(".")
     setattr(module.get_submodule(path), attribute, value)
 
 
 def text(name: str) -> str:
-    """The attribute as a method of the module spells it."""
+    """The expression by which a method of the module reads the attribute of a qualified name."""
     path, _, attribute = name.rpartition(".")
     return f'self.get_submodule("{path}").{attribute}' if path else f"self.{attribute}"

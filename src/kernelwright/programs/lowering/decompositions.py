@@ -1,8 +1,8 @@
-"""Which ATen calls fall apart into others, by PyTorch's own tables.
+"""Decides which ATen calls are decomposed into others, by PyTorch's own tables.
 
-Composite calls without an operator record fall apart wherever PyTorch has a decomposition: parts of
-them may have a record. A pointwise call stays whole unless all of its parts have one: it is a
-kernel already, and its parts would be several.
+A composite call without an operator record is decomposed wherever PyTorch can, because its parts
+may have records. A pointwise call is decomposed only if all its parts have records. Whole, the call
+is one kernel in PyTorch; parts without records would be several.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,9 +41,10 @@ the logarithms of their sums, which the backward call reads."""
 
 
 def decomposed(exported: ExportedProgram) -> ExportedProgram:
-    """The functional graph of a capture, its composite calls apart.
+    """The functional graph of a capture, with its composite calls decomposed.
 
-    What comes up shows after a run only, so that the capture is run again until nothing new does.
+    A decomposition may make calls that must be decomposed too, which only a run shows. So the run
+    is repeated with a larger table until no new call appears.
     """
     known: Table = torch.export.default_decompositions()  # type: ignore[assignment]
     einsum = torch.ops.aten.einsum.default
@@ -87,8 +88,10 @@ def _calls(exported: ExportedProgram) -> Iterator[Any]:
 
 
 def _composites(targets: set[torch._ops.OpOverload], known: Table) -> Table:
-    """Those of the overloads that fall apart (einsum, padding="same"); recurrent layers would fall
-    apart into a call for each step."""
+    """The decompositions of those overloads that should be decomposed.
+
+    Recurrent layers stay whole: their decompositions make calls for each step of a sequence.
+    """
     return {
         target: known[target]
         for target in targets
@@ -101,7 +104,10 @@ def _composites(targets: set[torch._ops.OpOverload], known: Table) -> Table:
 
 
 def _pointwise(exported: ExportedProgram, known: Table) -> Table:
-    """Pointwise overloads of a graph whose every call falls apart into calls with records."""
+    """The decompositions of pointwise overloads, if every call in the graph ends in records.
+
+    A table knows overloads and not calls, so all calls of an overload are decomposed or none.
+    """
     calls: dict[torch._ops.OpOverload, list[Node]] = {}
     for node in _calls(exported):
         if torch.Tag.pointwise in node.target.tags and node.target not in known:
@@ -129,8 +135,11 @@ def _all_pointwise(known: Table) -> Table:
 
 
 def _ends_in_records(node: Node, table: Table) -> bool:
-    """Whether a call's parts, and theirs, have records that take them, and err no more than the
-    call: each part rounds to a 16-bit type where the call rounds once."""
+    """Whether all parts of a decomposed call have records, and round no more than the call.
+
+    In a 16-bit dtype each part rounds its result, but the whole call rounds only once. So all parts
+    must be exact there.
+    """
     tensors = [operand for operand in node.all_input_nodes if "val" in operand.meta]
 
     def call(*values: Any) -> Any:

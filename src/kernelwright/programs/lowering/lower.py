@@ -1,8 +1,8 @@
-"""From an nn.Module to a program: torch.export, then ATen calls to operators.
+"""Lowers an nn.Module to a program: torch.export, then a translation of each ATen call.
 
-`torch.export` lifts parameters, buffers and constants to inputs and functionalizes; what it gives
-is translated call by call. An ATen call without a record, or one that its record refuses, stays as
-an extern call. Modules and inputs may live on the meta device: nothing is allocated.
+`torch.export` makes a functional graph, with parameters, buffers and constants as inputs. An ATen
+call without an operator record, or with arguments that its record refuses, becomes an extern call.
+Modules and inputs may live on the meta device: nothing is allocated.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -63,7 +63,7 @@ class InputSource:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A module's computation as a program, and what ties it back to the module."""
+    """A module's computation as a program, and its connection to the module's state and results."""
 
     program: Program
     sources: tuple[InputSource, ...]
@@ -99,29 +99,29 @@ class Lowered:
 
     @property
     def needs_inputs(self) -> bool:
-        """Whether inputs are needed to make the result: a cache is changed or returned, say."""
+        """Whether `rebuild` needs the call's inputs, because one is changed or returned."""
         has_changes = bool(self.changed_parts or self.input_mutations)
         return has_changes or structures.has_alias(self.out_spec)
 
     def separated(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The program's outputs, with memory of their own where the module's results have that.
+        """The program's outputs, copied where the module's results have memory of their own.
 
-        This goes before `store` and `rebuild`: they change memory that other outputs may show."""
+        Call this before `store` and `rebuild`, which change memory that outputs may share."""
         return [
             value.clone() if position in self.copied_outputs else value
             for position, value in enumerate(outputs)
         ]
 
     def on(self, device: torch.device) -> Self:
-        """The same with its constants on a device. Numbers that forward makes tensors of are on the
-        CPU, where kernels cannot read them."""
+        """The same with its constants on a device. Tensors that forward makes from numbers are on
+        the CPU, where kernels cannot read them."""
         sources = [
             s if s.tensor is None else replace(s, tensor=s.tensor.to(device)) for s in self.sources
         ]
         return replace(self, sources=tuple(sources))
 
     def store(self, module: torch.nn.Module, outputs: Sequence[torch.Tensor]) -> None:
-        """Change the module's state as the call that gave these outputs does."""
+        """Writes new values of buffers and attributes into the module, as its own call would do."""
         for position, name in self.mutations:
             value = self._restored(outputs, position)
             if name in self.changed_attributes:
@@ -140,12 +140,12 @@ class Lowered:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The module's own return structure, from the program's outputs.
+        """The module's result in its own structure, from the outputs of the program.
 
         Args:
-            args: the call's inputs, as the caller gave them. Objects among them change as the
-                module changes them: a cache grows.
-            kwargs: those by name.
+            args: the call's inputs. Objects among them are changed as the module would change
+                them, as a cache that grows.
+            kwargs: inputs by name.
         """
         kwargs = dict(kwargs or {})
         flat = pytree.tree_leaves((args, kwargs)) if self.needs_inputs else []
@@ -188,7 +188,7 @@ class Lowered:
         """The program's inputs, in order.
 
         Args:
-            leaves: of (args, kwargs) of a call.
+            leaves: the flattened (args, kwargs) of a call.
         """
         tensors = []
         for source in self.sources:
@@ -212,10 +212,10 @@ def lower(
 ) -> Lowered:
     """The program that `module(*example_inputs, **example_kwargs)` runs, at these shapes.
 
-    Unused inputs are left out; training or eval mode is as the module has it.
+    Unused inputs are left out. The module's current mode (training or eval) decides what is run.
 
     Raises:
-        UsageError: the module cannot be captured; names the user's file and line.
+        UsageError: the module cannot be captured; the error names the user's file and line.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(
@@ -258,6 +258,7 @@ def _program_of(
     own_tensors = attributes.held(module)
     sources = [_with_path(_of_plain(s, plain, changed), own_tensors) for s in sources]
     program = translator.builder.program(results.outputs)
+    # A clamp holds its limit as a number: the input of the number may now be unused.
     program = dead_code(_with_limits(program, numbers))
     used = {name for call in program.calls for name in call.refs()} | set(program.outputs)
     kept = [i for i, value in enumerate(program.inputs) if value.name in used]
@@ -284,10 +285,10 @@ def _program_of(
 
 
 def _check_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Make objects among the inputs nodes of a tree.
+    """Registers the classes of objects among the inputs as nodes of PyTorch's trees.
 
     Raises:
-        UsageError: one of them cannot be: an iterator, or a module.
+        UsageError: a class cannot be registered, as that of an iterator or a module.
     """
     for path, value in [*enumerate(args), *kwargs.items()]:
         try:
@@ -320,9 +321,9 @@ def _own_name(target: object) -> str:
 
 
 def _numbers_made(exported: ExportedProgram) -> dict[str, float]:
-    """Constants that are floats which `forward` makes tensors of, as in `torch.tensor(0.5)`, by
-    name. A tensor that lives elsewhere, a global say, is a constant to `torch.export` as well, but
-    may change."""
+    """Name -> value of the float constants that `forward` itself writes: `torch.tensor(0.5)`.
+
+    A global tensor is a constant to `torch.export` too, but may change, and is left out."""
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
     numbers = {}
     for spec in exported.graph_signature.input_specs:
@@ -336,13 +337,13 @@ def _numbers_made(exported: ExportedProgram) -> dict[str, float]:
 
 
 def _is_fresh(node: torch.fx.Node) -> bool:
-    """The node copies what `forward` wrote down, which nothing else holds."""
+    """Whether the node copies a tensor that `forward` wrote and that nothing else holds."""
     origins = node.meta.get("from_node", ())
     return any(str(origin.name).startswith("lift_fresh") for origin in origins)
 
 
 def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
-    """Minima and maxima with a tensor that holds one number as clamps, which have it as a limit."""
+    """The program with clamps in place of minima and maxima with a tensor of one known number."""
 
     def limited(call: Call) -> Call:
         if call.op not in _LIMITS:
@@ -361,7 +362,9 @@ def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
 def _of_plain(
     source: InputSource, plain: Mapping[str, torch.Tensor], changed: Collection[str]
 ) -> InputSource:
-    """A buffer that is a plain attribute as what it is: one that changes, or a constant."""
+    """The source of a plain attribute, which the capture saw as a buffer.
+
+    The kind is "attribute" if forward changes the tensor, else "constant"."""
     if source.kind != "buffer" or source.name not in plain:
         return source
     if source.name in changed:
@@ -376,8 +379,8 @@ def _with_path(source: InputSource, held: Mapping[int, str]) -> InputSource:
 
 
 def _distinct(example: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The example with a tensor object of its own at each leaf: the tracer takes one object given
-    twice for one input."""
+    """The example with a different tensor object at each leaf. The tracer would see one input where
+    the same object is given twice."""
     leaves, spec = pytree.tree_flatten(example)
     seen: set[int] = set()
     for i, leaf in enumerate(leaves):
@@ -446,7 +449,7 @@ class _Results:
     def read(
         cls, translator: Translator, exported: ExportedProgram, inside_parts: Collection[int]
     ) -> Self:
-        """Take the results apart.
+        """Reads the results of the exported graph.
 
         Args:
             inside_parts: leaves of the inputs that may be changed in place.
@@ -461,6 +464,7 @@ class _Results:
         changed: dict[str, tuple[int, torch.fx.Node]] = {}
         updates: list[tuple[str, Ref, torch.fx.Node]] = []
         returned = exported.graph.output_node().args[0]
+        # Export lists mutations before user outputs. So `changed` is complete when they are read.
         for spec, node in zip(exported.graph_signature.output_specs, returned, strict=True):
             value = translator.value(node)
             position = positions.get(spec.target)

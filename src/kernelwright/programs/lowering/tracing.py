@@ -1,4 +1,4 @@
-"""Capturing a module with torch.export, its failures told as the user's file and line."""
+"""Captures a module with torch.export. Failures name the user's file and line."""
 
 import logging
 import warnings
@@ -17,12 +17,12 @@ from kernelwright.programs.lowering.decompositions import decomposed
 
 
 def export(boundary: Boundary, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ExportedProgram:
-    """The functional ATen graph of a boundary and its module at the shapes of these inputs.
+    """The functional ATen graph of a boundary's module at the shapes of these inputs.
 
-    Composite operators (linear, layer_norm, softmax ...) stay whole.
+    Composite operators with a record (linear, layer_norm, softmax ...) stay whole.
 
     Raises:
-        UsageError: the module cannot be captured; names the user's file and line.
+        UsageError: the module cannot be captured; the error names the user's file and line.
     """
     try:
         # no_grad: kernels are for inference, and a mode change inside forward would split the graph
@@ -34,15 +34,20 @@ def export(boundary: Boundary, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 @contextmanager
 def _recurrent_at_once() -> Iterator[None]:
-    """Results of recurrent layers told from shapes: the tracer would walk every step, twice,
-    minutes of a long sequence, to find them."""
+    """A context in which the results of recurrent layers are computed from shapes alone.
+
+    The tracer would otherwise run every step of the sequence, twice, which takes minutes for a long
+    sequence.
+    """
     table: dict[Any, Any] = torch._decomp.decomposition_table
     before = []
     for op in extern.RECURRENT:
         overload = extern.overload(op)
         shallow = _shapes_alone(op)
+        # The tables belong to PyTorch and are global: all entries are put back afterwards.
         before.append((overload, dict(overload.py_kernels), table[overload]))
         overload.py_kernels.update(dict.fromkeys(overload.py_kernels, shallow))
+        # The cache holds the kernels that earlier calls used; it does not see the update above.
         overload._dispatch_cache.clear()
         table[overload] = shallow
     try:
@@ -67,7 +72,10 @@ def _shapes_alone(op: str) -> Callable[..., tuple[torch.Tensor, ...]]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The tracer logs a page for every failure; the error we raise says it in two lines."""
+    """A context without logs, warnings and stderr.
+
+    The tracer logs a page for every failure. The error that `export` raises takes two lines.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

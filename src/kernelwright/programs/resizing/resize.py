@@ -1,10 +1,11 @@
 """The same program at other sizes.
 
-Sizes of inputs are mapped value by value, so equal sizes stay equal; an input is sized when the
-first call reads it, from the operands that call has already: sizes that a computation made
-(a convolution's height, a flattened product) are taken as they come out. Attributes that name
-sizes follow; kernel sizes, strides and other constants of the computation stay, and so does which
-operands broadcasting stretches, and where results have a single element.
+Sizes of inputs are mapped by value, so equal sizes stay equal. An input gets its shape when the
+first call reads it. The other operands of that call then have their shapes. A size that a
+computation made (a convolution's height, a flattened product) is taken from them.
+
+Attributes that name sizes follow. Kernel sizes, strides and other constants of the computation
+stay. The operands that broadcasting stretches, and the dimensions of one element, stay too.
 """
 
 import itertools
@@ -37,7 +38,7 @@ _MAX_TRIES = 64
 
 
 def resize(program: Program, pick: Pick, *, fixed_attributes: bool = False) -> Program:
-    """The program with each free size `n` of its inputs become `pick(n)`.
+    """The program with size `pick(n)` in place of each free size `n` of its inputs.
 
     Args:
         fixed_attributes: sizes that attributes spell out (reshape, expand, split, groups) stay, so
@@ -50,7 +51,7 @@ def resize(program: Program, pick: Pick, *, fixed_attributes: bool = False) -> P
 
 
 class SizeMap:
-    """Old size -> new size. A size that is split somewhere is the product of its mapped parts."""
+    """The map from old to new sizes. A size that a call splits maps to the product of its parts."""
 
     def __init__(self, program: Program, pick: Pick, fixed_attributes: bool) -> None:
         self._pick = pick
@@ -84,7 +85,7 @@ def free_sizes(program: Program) -> list[int]:
 
 
 def _split_sizes(program: Program) -> Iterator[tuple[int, Shape]]:
-    """Sizes that a call takes apart -> their factors, each smaller than the size."""
+    """Yields (size, its factors) for sizes that a call splits. Each factor is smaller."""
     for call in program.calls:
         if call.op in RECURRENT:
             yield from _recurrent_splits(call)
@@ -168,6 +169,8 @@ class _Resizing:
         inputs = tuple(Input(v.name, self.types[v.name], v.init) for v in self.program.inputs)
         resized_calls = Program(inputs, tuple(calls), self.program.outputs)
         old, new = Uses(self.program), Uses(resized_calls)
+        # Draws depend on sizes: indices must fit the new tables, and scales of weights the new
+        # number of terms.
         fresh = tuple(replace(v, init=_fitting(old, new, v)) for v in resized_calls.inputs)
         resized = Program(fresh, resized_calls.calls, resized_calls.outputs)
         _check_values(resized)
@@ -194,10 +197,12 @@ class _Resizing:
         raise refusal
 
     def _shapes(self, call: Call, names: list[str]) -> Iterator[tuple[Shape, ...]]:
-        """Shapes to try for inputs that this call is the first to read, the likeliest first."""
+        """Yields shapes to try for the inputs that this call reads first, the likeliest first."""
         if not names:
             yield ()
             return
+        # The same old size among the call's other operands tells what the size became. A mask that
+        # is added to scores must follow the scores.
         seen: dict[int, dict[int, None]] = {}
         for name in call.refs():
             if name in self.types:
@@ -240,8 +245,12 @@ class _Resizing:
         return args, types
 
     def _check_structure(self, call: Call, types: tuple[TensorType, ...]) -> None:
-        """Raises ValueError: an operand is stretched, or a dimension of a result longer than one
-        element, that was not."""
+        """Checks that broadcasting and dimensions of one element are as in the original.
+
+        Raises:
+            ValueError: an operand is newly stretched, or a result has several elements where it had
+                one.
+        """
         shapes = [self.types[name].shape for name in call.refs()]
         # Broadcasting where there was none would test another program: a candidate need not stretch
         # that operand.
@@ -255,7 +264,7 @@ class _Resizing:
 
 
 def _check_values(program: Program) -> None:
-    """Run the calls that PyTorch may refuse for the values in their indices, on drawn inputs.
+    """Runs the calls that PyTorch may refuse for the values of their indices, on drawn inputs.
 
     A table of 512 rows that is read at `arange(16)` may become shorter than the range. Shapes do
     not show that.
@@ -304,8 +313,10 @@ def _is_drawn(program: Program, name: str) -> bool:
 
 
 def _fitting(old: Uses, new: Uses, value: Input) -> Init:
-    """The draw at the new sizes: indices stay within what they index, weights that were scaled
-    to what they add up are scaled to the new number of terms."""
+    """The draw of an input at the new sizes.
+
+    Indices stay within their table. The scale of a weight follows the new number of terms in a sum.
+    """
     init = value.init
     if init.kind == "randint":
         wanted = new.init(value.name)

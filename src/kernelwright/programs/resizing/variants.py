@@ -32,11 +32,12 @@ def scaled_down(
     max_flops: float = math.inf,
     fixed_attributes: bool = False,
 ) -> Program:
-    """The program with its sizes made smaller until no value has more than `max_elements` and all
-    calls together take no more than `max_flops`.
+    """The program at smaller sizes: no value has more than `max_elements` elements, and all calls
+    together take at most `max_flops`.
 
-    Structure stays: the same calls, equal sizes equal, divisible ones divisible. Where operators
-    refuse smaller sizes, the smallest that they accept; the program itself if it is small already.
+    The structure stays: the same calls, and equal sizes stay equal. New sizes are divisors of the
+    old sizes where possible. If operators refuse such sizes, the result has the smallest sizes
+    found. A program that is small enough is returned as it is.
 
     Args:
         fixed_attributes: keep sizes that attributes spell out (see `resize`).
@@ -52,6 +53,8 @@ def _shrunk(
     def excess(made: Program) -> float:
         return max(largest(made) / max_elements, made.flops() / max_flops)
 
+    # A common cap for all sizes needs few trials. Then single sizes are halved, the largest first:
+    # an operator may refuse a smaller value of one size only.
     sizes = {size: size for size in free_sizes(program)}
     best = program
     for cap in CAPS:
@@ -73,8 +76,10 @@ def _shrunk(
 
 
 def _apart(sizes: Iterable[int], cap: int) -> dict[int, int]:
-    """Each size to one up to `cap`; different sizes to different ones as far as there are any,
-    since equal sizes hide a mixed-up stride."""
+    """A map of each size to a size up to `cap`.
+
+    Different sizes stay different where possible, because equal sizes hide a mixed-up stride.
+    """
     distinct: dict[int, int] = {}
     for size in sorted(sizes):
         wanted = [_divisor(size, cap), *range(min(size, cap), 1, -1)]
@@ -91,8 +96,10 @@ def _divisor(size: int, cap: int) -> int:
 
 
 def _resized(program: Program, sizes: Mapping[int, int], fixed_attributes: bool) -> Program | None:
-    """The program at these sizes; None where operators refuse them or a layout is lost: PyTorch
-    may return a contiguous result from a channels-last image of one channel, which is both."""
+    """The program at these sizes; None if operators refuse them, or if a layout is lost.
+
+    A channels-last image of one channel is contiguous too, and PyTorch may return either layout.
+    """
     try:
         resized = resize(program, lambda n: sizes.get(n, n), fixed_attributes=fixed_attributes)
     except ValueError:
@@ -117,9 +124,11 @@ def _types(program: Program) -> list[TensorType]:
 
 
 def enlarged(program: Program, min_elements: int) -> Program | None:
-    """The program with one of its sizes made so large, and odd, that some value has at least
-    `min_elements`; of the ways to do so the one with the fewest bytes in all. None where attributes
-    pin every size, or it is that large already."""
+    """The program with one size so large that some value has at least `min_elements`.
+
+    Of all such programs this is the one with the fewest bytes. None if attributes pin every size,
+    or if the program is large enough already.
+    """
     factor = math.ceil(min_elements / max(largest(program), 1))
     if factor == 1:
         return None
@@ -177,11 +186,12 @@ def shape_variants(
 def aligned_variants(
     program: Program, count: int, seed: int, max_elements: int = 1 << 18
 ) -> list[Program]:
-    """Up to `count` variants that the kernels compiled for `program` should serve too.
+    """Up to `count` variants that should reuse the kernels compiled for `program`.
 
-    A kernel is compiled anew where a size's divisibility by 16 changes, or the power of two that a
-    tile was rounded up to. Both stay, where the number of elements allows; tails of tiles stay too,
-    as new sizes are not divisible by 32. Fewer, or none, where attributes pin every size.
+    Triton compiles a kernel again if the divisibility of a size by 16 changes. The same holds if
+    the power of two changes to which a tile is rounded up. Both stay the same here, as far as
+    `max_elements` allows. New sizes above 32 are not divisible by 32, so tiles still have tails.
+    The result has fewer variants, or none, if attributes pin the sizes.
     """
     rng = random.Random(derive(seed, "aligned_variants"))
     brackets = _brackets(program, max_elements)
@@ -208,8 +218,11 @@ def aligned_variants(
 
 
 def _brackets(program: Program, max_elements: int) -> dict[int, int]:
-    """Each free size and the power of two its variants round up to: its own, or a smaller one
-    where the program is too large; sizes that are nowhere innermost give way first."""
+    """Free size -> the power of two that the size's variants round up to.
+
+    This is the size's own power of two, or a smaller power if the program is too large. Sizes that
+    are never innermost shrink first.
+    """
     brackets = {size: 1 << (size - 1).bit_length() for size in free_sizes(program)}
     inner = {value.type.shape[-1] for value in program.inputs if value.type.shape}
     stuck: set[int] = set()
@@ -229,8 +242,11 @@ def _brackets(program: Program, max_elements: int) -> dict[int, int]:
 
 
 def _aligned(size: int, bracket: int) -> list[int]:
-    """Sizes that round up to `bracket` and share the powers of two of `size`, up to 16; above 32
-    not divisible by 32. `size` itself where there are no others."""
+    """Sizes other than `size` that round up to `bracket` and have the same gcd with 16.
+
+    Sizes from 32 on are not divisible by 32. Without such sizes the result is one size: `size`, or
+    `bracket` if that is smaller.
+    """
     common = math.gcd(size, 16)
     aligned = [
         n
@@ -241,6 +257,8 @@ def _aligned(size: int, bracket: int) -> list[int]:
 
 
 def same_attributes(one: Program, other: Program) -> bool:
-    """Programs of one structure that differ in the shapes of their tensors alone: what is written
-    for one, attributes spelled out, may be asked to compute the other."""
+    """Whether all calls of two programs of one structure have the same attributes.
+
+    Then a candidate for one program, with attributes written out, must also compute the other.
+    """
     return [call.args for call in one.calls] == [call.args for call in other.calls]

@@ -1,4 +1,4 @@
-"""Einstein sums of two tensors as products of matrices, with no view that is not needed."""
+"""Computes Einstein sums of two tensors as products of matrices, with as few views as possible."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,6 +64,8 @@ def as_product(
     if product is None or not _sizes_agree(product, *operands):
         return otherwise(equation, operands, path=path)
     left, right = operands
+    # With swapped operands, rows and columns swap. That may give the wanted order of dimensions
+    # without a permuted result.
     turned = _Product.of(product.right, product.left, product.out)
     if product.order != product.out and turned.order == turned.out:
         product, left, right = turned, right, left
@@ -92,7 +94,7 @@ def _parsed(equation: str) -> _Product | None:
 
 
 def _sizes_agree(product: _Product, left: torch.Tensor, right: torch.Tensor) -> bool:
-    """No dimension of one is repeated along the other."""
+    """Whether shared subscripts have equal sizes: einsum would stretch a size of 1, matmul not."""
     sizes = dict(zip(product.left, left.shape, strict=True))
     return all(sizes.get(c, n) == n for c, n in zip(product.right, right.shape, strict=True))
 

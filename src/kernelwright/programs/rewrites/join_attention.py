@@ -191,6 +191,7 @@ def _fits_one_call(flow: Dataflow, attention: _Attention, softmax: Call, call: C
 
 def _is_causal(program: Program, attention: _Attention, scores: tuple[int, ...]) -> bool:
     """The masks are a triangle that no input decides. Kernels then skip blocks of keys."""
+    # A triangle that an input decides may differ in the next call, so only constants count.
     masks, triangle = attention.masks, scores[-2:]
     if not masks or triangle[0] * triangle[1] > MAX_MASK_ELEMENTS:
         return False

@@ -19,7 +19,7 @@ Rule = Callable[[Builder, Call, dict[str, Any]], tuple[Ref, ...] | None]
 
 
 def split_conv_bias(program: Program) -> Program:
-    """Convolutions without bias, each followed by an addition of the bias as (C, 1, ..).
+    """The program with the bias of each convolution as a separate addition of shape (C, 1, ..).
 
     The addition can then fuse with what follows it, while the library does the convolution.
     """
@@ -37,9 +37,9 @@ def split_conv_bias(program: Program) -> Program:
 
 
 def spell_out_attention(program: Program) -> Program:
-    """Attention whose heads are too wide for one kernel as two products with a softmax between.
+    """The program with two products and a softmax in place of attention with too wide heads.
 
-    A mask of booleans or a causal one, and heads that share keys, stay as they are.
+    Attention stays if it is causal, has a mask of booleans, or has heads that share keys.
     """
 
     def rule(builder: Builder, call: Call, values: dict[str, Any]) -> tuple[Ref, ...] | None:
@@ -64,11 +64,12 @@ def spell_out_attention(program: Program) -> Program:
 
 
 def channels_last(program: Program) -> Program:
-    """Convolutions in channels-last layout, and whatever follows as it comes out; those in 1D as 2D
-    ones of a single row.
+    """The program with its convolutions in channels-last layout; later calls take what results.
 
-    Conversions are placed on the first convolutions' inputs, on weights, before extern calls
-    (which may depend on strides) and on outputs, so that these keep their layout.
+    Convolutions in 1D become convolutions in 2D over a single row: only these have the layout.
+
+    Inputs of the first convolutions and all weights are converted. Outputs, and operands of extern
+    calls, which may depend on strides, are converted back to the layout they had.
     """
     converter = _Converter()
 

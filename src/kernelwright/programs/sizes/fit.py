@@ -1,8 +1,7 @@
-"""Numbers as functions of sizes: what a program's attributes are at some sizes says what they are
-at all sizes.
+"""Finds numbers as functions of sizes: from a program's attributes at some sizes to all sizes.
 
-Each function is found from examples and holds in all of them. An example is no proof: the judge
-compares the whole at other sizes.
+Each function agrees with all examples. Examples are no proof, so the judge compares the whole
+program at other sizes.
 """
 
 import math
@@ -53,7 +52,7 @@ def fitted(values: Sequence[Any], sizes: Sequence[Sizes], texts: Mapping[str, st
     """The first value, as a constant or as a number whose text is an expression of sizes.
 
     Args:
-        values: of one attribute, one for each of `sizes`; tuples are fitted item by item.
+        values: the values of one attribute, one for each of `sizes`. Tuples are fitted by item.
         texts: name of a size -> the expression that reads it.
 
     Raises:
@@ -130,6 +129,7 @@ def _plane(
         if determinant == 0:
             continue
         slopes = Fraction(u * d - b * v, determinant), Fraction(a * v - u * c, determinant)
+        # Three points determine the plane, so other points cannot give other slopes.
         if any(slope.denominator != 1 for slope in slopes):
             return
         rest = [value - int(slopes[1]) * point for value, point in zip(values, other, strict=True)]
@@ -148,6 +148,8 @@ def _quotient(values: Sequence[int], points: Sequence[int], text: str) -> Iterat
     for divisor in range(2, MAX_DIVISOR + 1):
         for shift in range(divisor):
             quotients = [(point + shift) // divisor for point in points]
+            # A line goes through any two points. Only a third quotient can contradict a wrong
+            # divisor.
             if len(set(quotients)) < min(MIN_QUOTIENTS, len(set(points))):
                 continue
             inside = f"({text} + {shift})" if shift else text

@@ -95,13 +95,15 @@ def _end_with_parent() -> None:
 
 
 def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Record]:
-    """Samples by contender, why others failed, and whether torch.compile is right: first of PyTorch
-    and torch.compile alone, in case the deadline comes soon, then of all. "moves_layouts" is False
-    where torch.compile is right only without Inductor's own layouts; then the contender "compiled"
-    is torch.compile without them.
+    """Yields two answers: of PyTorch and torch.compile alone, then of all contenders.
+
+    The first answer is for the case that the deadline comes soon. An answer has "samples" (times by
+    contender), "failed" (reasons by contender), "right" (forms of torch.compile) and
+    "moves_layouts". The last is False if torch.compile is right only without Inductor's layouts;
+    the contender "compiled" is then without them.
 
     Args:
-        begin_s: on `time.monotonic`, when the contest began.
+        begin_s: when the contest began, on `time.monotonic`.
 
     Raises:
         Exception: PyTorch cannot run the original, or this process has a fault. A whole of ours
@@ -160,8 +162,8 @@ def _samples(
     draw: Callable[[int], list[Any]],
     rounds: int,
 ) -> dict[str, list[float]]:
-    """Times of the contenders that work. A whole that fails in its turn is one of `failed` from
-    then on, and the turns begin anew without it."""
+    """Times of the contenders that work. If a whole fails in its turn, it is added to `failed`, and
+    all turns begin again without it."""
     while True:
         working = {name: side for name, side in contenders.items() if name not in failed}
         try:
@@ -195,9 +197,11 @@ def graphs_of(call: Call, inputs: list[Any], *, moves_layouts: bool) -> Call:
 def right_compiled(
     task: Task, make: Callable[[], Call], rules: Rules, *, is_sized: bool = False
 ) -> tuple[Call, bool, bool]:
-    """torch.compile of the original, whether its values pass the judge's comparison, and whether
-    Inductor may choose memory layouts. cuDNN rounds to TF32 in some layouts: where that is too
-    inexact, torch.compile is tried without layout optimization."""
+    """(torch.compile of the original, whether its values are right, whether it moves layouts).
+
+    cuDNN rounds to TF32 in some layouts. If that is too inexact for the judge, torch.compile is
+    tried without layout optimization.
+    """
     dynamic = True if is_sized else None
     plain: dict[str, Any] = {"layout_optimization": False}
     for options in (None, plain):

@@ -38,8 +38,10 @@ def replayed(call: Call, options: dict[str, Any]) -> Call:
 
 
 def waits_for_launches(call: Call, inputs: list[Any]) -> bool:
-    """Whether a call takes longer than its kernels: the device waits for the host. The caller has
-    the GPU alone."""
+    """Whether a call takes clearly longer than its kernels, because the device waits for launches.
+
+    The caller must hold the GPU alone.
+    """
     time_ms = stopwatch()
     begin_s = time.perf_counter()
     call(*inputs)

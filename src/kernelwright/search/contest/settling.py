@@ -34,10 +34,12 @@ class Settling:
     process: ContestProcess
 
     def beside_compile(self, searched: Sequence[Variant]) -> tuple[Whole, Contest]:
-        """The whole that is kept, and the contest that it took part in. A whole that no contest
-        timed enters a second contest. A whole that loses there is replaced by the original. A whole
-        that the second contest cannot time is kept: the judge accepted it. In pure mode speed
-        decides nothing."""
+        """(The whole that is kept, the contest that it took part in).
+
+        A whole that the first contest did not time enters a second contest. If the whole loses
+        there, the original replaces it. If the second contest cannot time the whole, it is kept,
+        because the judge accepted it. In pure mode speed decides nothing.
+        """
         is_pure = self.judge.rules.mode == "pure"
         contenders = [] if is_pure else entries(searched, self.target)
         contest = self._contest(contenders)
@@ -58,9 +60,11 @@ class Settling:
         return replace(whole, contender=entry.name), second
 
     def alone(self, searched: Sequence[Variant]) -> Whole:
-        """The whole that is kept by the judge's times or estimates. A first Ctrl-C leaves some
-        seconds for judging the whole with the kernels that are right so far; a second one leaves
-        the original."""
+        """The whole that is kept by the judge's times or estimates.
+
+        After a first Ctrl-C, the whole with the kernels that are right so far is judged in a few
+        seconds. After a second Ctrl-C the original is kept.
+        """
         while True:
             if self.search.interruption is not None:
                 self.wholes.deadline = Deadline(clock_s=time.monotonic() + SETTLING_S)

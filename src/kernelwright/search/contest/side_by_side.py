@@ -64,9 +64,10 @@ def side_by_side(
     precision: str,
     uncompiled: Call,
 ) -> TimedContender:
-    """Times of the contenders on inputs that `draw` gives for a seed, L2 cold.
+    """Times of the contenders on inputs that `draw` makes from a seed, with a cold L2 cache.
 
-    The contenders take turns; a turn is some timed calls. Each round begins with another one.
+    The contenders take turns of some timed calls each. Each round begins with another contender, so
+    that a drift of the clock meets all alike.
 
     Args:
         precision: under "tf32" library calls in this process may use TF32; else PyTorch's own
@@ -92,7 +93,7 @@ def side_by_side(
 
 @stage("torch.compile")
 def compile_ahead(call: Call, inputs: list[Any]) -> None:
-    """Fill Inductor's cache without a call on the GPU, which others may use meanwhile.
+    """Fills Inductor's cache without a call on the GPU, which other processes may use meanwhile.
 
     After this torch.compile in its default mode takes a fraction of a second for the first graph of
     the call. An error here is ignored: it comes again when the contender is warmed.
@@ -113,9 +114,9 @@ class _CompiledError(Exception):
 
 @stage("warm baselines")
 def warm(contenders: Mapping[str, Contender], inputs: list[Any]) -> dict[str, str]:
-    """Call each contender a few times, which compiles it.
+    """Calls each contender a few times, which compiles it.
 
-    The mode that tunes itself by times has the GPU alone.
+    Only "max_autotune", which chooses kernels by their times, holds the GPU alone.
 
     Returns:
         Contenders of torch.compile that fail, and why.

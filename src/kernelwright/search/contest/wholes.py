@@ -1,4 +1,4 @@
-"""Whole programs with their kernels: which form is fastest, and what of it is kept."""
+"""Judges whole programs with their kernels, and decides which form and which kernels are kept."""
 
 import time
 from collections import Counter, deque
@@ -63,9 +63,11 @@ class Wholes:
         self._right_but_slower: list[Whole] = []
 
     def ranked(self, variants: list[Variant]) -> list[Variant]:
-        """Those with kernels that are right, by their time as a whole. All of these as they come
-        where none is right, there is but one, or nothing is timed; the last one where no kernel was
-        chosen in any."""
+        """The variants with kernels that are right, sorted by the time of the whole.
+
+        All variants with kernels are returned, unsorted, in three cases: there is only one, nothing
+        is timed, or none is right. If no variant has a kernel, the last variant is returned.
+        """
         self.forms = [
             form_record(contender, None) for contender in variants if not contender.chosen
         ]
@@ -94,10 +96,12 @@ class Wholes:
     def settle(self, variants: Sequence[Variant], target: Target) -> Whole:
         """The first variant that is accepted as a whole and wins against the original.
 
-        A variant that does not win comes again after the others, without the fragment that saves
-        least. Then the next two fragments are left out, then the next four, and so on. Where
-        nothing of any is left, or no time, the original module stays.
+        A variant that does not win is put behind the others, without the fragment that saves least.
+        Next time two more fragments are left out, then four, and so on. If no fragment or no time
+        is left, the original module stays.
         """
+        # The number doubles, because a judgement of the whole is slow: a form of n fragments then
+        # takes about log2(n) judgements at most.
         variant = variants[-1]
         waiting = deque((contender, 1) for contender in variants if contender.chosen)
         while waiting:
@@ -129,12 +133,12 @@ class Wholes:
     def settle_contest(
         self, contest: Contest, wholes: Sequence[ContestEntry], target: Target
     ) -> Whole:
-        """The fastest entry of the contest that is accepted, if neither PyTorch nor a right
-        torch.compile is faster. Where all such entries are rejected, they come again with fewer
-        fragments, as in `settle`.
+        """The fastest accepted entry of the contest that neither PyTorch nor torch.compile beats.
+
+        If all such entries are rejected, they are tried with fewer fragments, as in `settle`.
 
         Args:
-            wholes: those that took part.
+            wholes: the entries that took part.
         """
         by_name = {entry.name: entry for entry in wholes}
         self.bar = contest.bar
@@ -181,15 +185,15 @@ class Wholes:
         return Whole(kept, target.original, verdict, ServedForm.ORIGINAL)
 
     def slower(self, variants: Sequence[Variant], target: Target) -> Whole | None:
-        """The fastest right whole, for when none is worth keeping: one with a single right kernel,
-        where time is left, or one that was judged before; None where none was accepted.
+        """The fastest accepted whole that is slower than the original; None if none was accepted.
 
-        The best kernel of each fragment comes first, the one that costs least before the others:
-        what the whole refuses of one schedule it refuses of the next, mostly. It refuses most of
-        all whatever a form's library calls do: the next kernel is of the form that was refused
-        least.
+        This is a whole that was judged before, or a new one with a single right kernel, if time is
+        left.
         """
         right = list(self._right_but_slower)
+        # If the whole refuses one schedule of a kernel, it mostly refuses the others, so the best
+        # kernel of each fragment is tried first. Most refusals come from the library calls of a
+        # form, so the next try is in the form with the fewest refusals.
         left, refused = _right(variants), Counter[str]()
         for _ in range(min(SLOWER_TRIES, len(left))):
             if self._is_late():
@@ -218,9 +222,12 @@ class Wholes:
         return not is_estimated or saves(variant)
 
     def wins(self, whole: Whole) -> bool:
-        """Accepted, and better than the original: where time was measured, as fast as the better of
-        PyTorch and torch.compile; elsewhere, by the estimate, with fewer launches or bytes and no
-        more of the other. In pure mode speed decides nothing."""
+        """Whether a whole is accepted and better than the original.
+
+        With a GPU, the whole must be as fast as PyTorch and torch.compile. Without a GPU, the
+        estimate must show fewer launches or fewer bytes, and no more of the other. In pure mode
+        speed decides nothing.
+        """
         verdict = whole.verdict
         if not verdict.accepted or self._judge.rules.mode == "pure":
             return verdict.accepted
@@ -304,6 +311,7 @@ class Wholes:
             self._judge.warm(task, [candidate])
             return self._judge.verify(task, candidate, deadline=self.deadline)
         kept = [variant.tuned[i] for i in variant.chosen]
+        # Triton's interpreter is far slower than a GPU: large programs are judged scaled down.
         is_light = sum(r.fragment.program.flops() for r in kept) <= INTERPRETER_FLOPS
         if is_light and variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
             return self._judge.verify(task, candidate, deadline=self.deadline)
@@ -332,8 +340,11 @@ def saves(variant: Variant) -> bool:
 
 
 def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:
-    """Right kernels as (variant, fragment, candidate): the best of each fragment, then the second
-    of each, and so on; those that save most, or cost least, first."""
+    """Right kernels as (variant, index of the fragment, index of the candidate).
+
+    The best kernel of each fragment comes first, then the second of each, and so on. Within each
+    rank, kernels that save most come first.
+    """
     ranked_kernels = []
     for variant in variants:
         for i, tuned in enumerate(variant.tuned):

@@ -27,9 +27,10 @@ class SizedLowered:
 
 
 def lower_at_sizes(module: torch.nn.Module, example: Call, asked: Requested) -> SizedLowered:
-    """Lower the module at each of the points of `Requested`.
+    """Lowers the module at each of the points of `Requested`.
 
-    Size 1 is left to the original where the module computes otherwise there.
+    If the module computes in another way at size 1, the ranges begin at 2, and the original serves
+    size 1.
 
     Raises:
         UsageError: the module cannot be captured, or one program cannot serve all sizes.

@@ -1,4 +1,4 @@
-"""The users' words about sizes: `dynamic_shapes`, as torch.export reads it."""
+"""Reads which sizes vary from `dynamic_shapes`, which has the form that torch.export takes."""
 
 import inspect
 import re
@@ -66,9 +66,11 @@ class Requested:
     """The sizes of the example inputs."""
 
     def points(self) -> list[Sizes]:
-        """Sizes at which programs are compared and wholes are judged, those of the example first:
-        the ends of the ranges, and numbers between them. Size 1 comes last: PyTorch often computes
-        otherwise there."""
+        """The sizes at which programs are compared and wholes are judged.
+
+        The sizes of the example come first, then the ends of the ranges, then sizes between. Size 1
+        comes last, because PyTorch often computes in another way there.
+        """
         draw = Random(0)
         ends = [{name: _least(self.ranges[name]) for name in self.ranges}, *self._highest()]
         between = [
@@ -84,7 +86,7 @@ class Requested:
         return points
 
     def _highest(self) -> Iterator[dict[str, int]]:
-        """All sizes at their ends where that is not too large, else one after the other."""
+        """Yields all sizes at their maximum together; if that is too large, one at a time."""
         every = {name: bounds.high for name, bounds in self.ranges.items()}
         if self._growth(every) <= MOST_GROWTH or len(every) == 1:
             yield every
@@ -107,7 +109,9 @@ class Requested:
         return growth
 
     def grown(self, draw: Callable[[], Call], sizes: Sizes) -> Call:
-        """Inputs at other sizes, with the rows of several draws.
+        """Inputs at other sizes, made of the rows of several draws.
+
+        Repeated rows would hide a kernel that reads the wrong row.
 
         Args:
             draw: makes inputs at the sizes of the example.
@@ -132,7 +136,8 @@ class Requested:
         return args, kwargs
 
     def resized(self, example: Call, sizes: Sizes) -> Call:
-        """The example inputs at other sizes: rows are repeated, or cut off."""
+        """The example inputs at other sizes, with rows repeated or cut off. Enough for a capture,
+        which depends on shapes alone."""
         leaves, spec = pytree.tree_flatten(example)
         for place in self.places:
             tensor = leaves[place.leaf]
@@ -249,6 +254,7 @@ def _dims(spec: Any, value: torch.Tensor, name: str) -> Iterator[tuple[int, Any]
 
 def _place(asked: Any, leaf: int, dim: int, length: int, name: str) -> tuple[SizePlace, Range, int]:
     """A dimension, the range of its size, and the size in the example."""
+    # A derived dimension of torch.export is a * root + b. Its function at 0 and 1 gives b and a.
     root = getattr(asked, "root", None)  # of twice another size, say
     scale, shift = 1, 0
     if root is not None:

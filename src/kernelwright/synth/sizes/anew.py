@@ -1,4 +1,7 @@
-"""Sizes named anew: what is known of shapes, but for their names and what they came from."""
+"""Renames the variables of shapes in order, so that shapes with equal structure become equal.
+
+Plans use the result as a key: two histories with the same key have the same continuations.
+"""
 
 from collections.abc import Container, Sequence
 from itertools import chain, count
@@ -10,15 +13,15 @@ from kernelwright.ops.sizes import Linear, Size, SizeProduct, Var, evaluate, var
 def named_anew(
     shapes: Sequence[Shape], wanted: Shape = (), *, letter: str, hidden: Container[Var] = ()
 ) -> tuple[tuple[Shape, ...], Shape]:
-    """The shapes, and the sizes that are wanted of others, with variables named in order.
+    """The shapes and the sizes `wanted` of other shapes, with variables renamed in order.
 
-    Where a size of the shapes depends on a variable that no other does, it can be anything whatever
-    the others are: it becomes a variable; or its terms do that depend on such variables, where they
-    add something to what else there is.
+    A size with a variable that no other size has can take any value, independent of the others.
+    Such a size becomes one new variable. In a sum, only the terms with such variables become one
+    new variable, if they make the sum larger.
 
     Args:
-        letter: that names begin with.
-        hidden: sizes that depend on these variables become variables too.
+        letter: the first letter of the new names.
+        hidden: sizes that depend on these variables become new variables too.
     """
     uses: dict[Var, set[Size]] = {}
     for size in chain(*shapes, wanted):
@@ -42,6 +45,8 @@ def named_anew(
             return name(size)
         if not isinstance(size, Linear):
             return name(size) if is_anything(size) else evaluate(size, name)
+        # "Known size plus a positive rest" is kept as such: the sum is then still known to be
+        # larger than its known part, which later calls may contradict.
         known = [(term, factor) for term, factor in size.terms if not is_anything(term)]
         added = [(term, factor) for term, factor in size.terms if is_anything(term)]
         is_more = all(isinstance(term, Var | SizeProduct) and factor > 0 for term, factor in added)
@@ -57,8 +62,11 @@ def named_anew(
 def only_ones(
     shapes: Sequence[Shape], wanted: Shape = (), *, letter: str
 ) -> tuple[tuple[Shape, ...], Shape]:
-    """The shapes with a variable of its own for every size that is not 1 nor depends on what is
-    wanted; and what is wanted."""
+    """The shapes with a new variable for nearly every size, and `wanted` unchanged.
+
+    Two kinds of sizes stay: a size of 1, and a size with a variable that `wanted` has too. All
+    other facts about sizes are dropped, so there are far fewer different keys.
+    """
     asked = {variable for size in wanted for variable in variables(size)}
     numbers = count()
 

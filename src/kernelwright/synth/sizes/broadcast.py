@@ -1,9 +1,9 @@
 """Choices of calls whose operands broadcast, axis by axis.
 
-Of all choices the sizes of what is read leave few: an operand that is 1 along an axis does not hold
-a size that another one has, and one that is not 1 must hold it. Which choices go with the sizes is
-known before any is tried. A draw from all of them that does not fall on one of those is given up
-at once; this is what trying it would come to, too.
+The sizes of the operands leave few of all choices. Along an axis, an operand of size 1 cannot hold
+the result's size if another operand is larger. An operand that is not 1 must hold the result's
+size. So the choices that agree with the sizes are known before any is tried. A draw from all
+choices that hits another choice is given up at once: a trial would end in a contradiction too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +26,17 @@ of 1 (False), or either (None)."""
 
 
 def holds(shape: Shape, low: int) -> Holds:
-    """A size that is open is `low` at least."""
+    """For each size of a shape: whether a slot must, may or cannot hold the size (see `Holds`).
+
+    An open size is at least `low`: it cannot be 1 if `low` is 2 or more.
+    """
     return tuple(
         [size != 1 if isinstance(size, int) else True if low > 1 else None for size in shape]
     )
 
 
 class _AxisRead(NamedTuple):
-    """Which slots read what along an axis; bits."""
+    """Two bit sets of slots, by the sizes that they read along an axis."""
 
     wide: int
     """Sizes that must be held."""
@@ -52,7 +55,7 @@ class HeldChoices(NamedTuple):
 
 
 class Broadcast:
-    """The arrangements of one form."""
+    """Draws the arrangements of one form whose operands broadcast."""
 
     def __init__(self, form: Form) -> None:
         assert form.axes is not None
@@ -69,13 +72,14 @@ class Broadcast:
         """Weight of all choices but those of attributes."""
 
     def draw(self, read: Sequence[Holds | None], rng: Random) -> Arrangement:
-        """An arrangement of a choice, with the probability of the choice.
+        """Draws a choice from all choices by its weight, and returns its arrangement.
 
         Args:
-            read: None for a new input.
+            read: what each slot reads; None for a new input.
 
         Raises:
-            Contradiction: with the probability of all choices that do not go with what is read.
+            Contradiction: the choice drawn does not agree with what is read. The probability is
+                the share of such choices among all.
         """
         axis_pairs = zip(self._patterns, self._axes_read(read), strict=True)
         return self._arranged([p.draw(axis, rng) for p, axis in axis_pairs], rng)
@@ -86,9 +90,11 @@ class Broadcast:
     def spreads(
         self, read: Sequence[Holds | None], slots: Sequence[int], *, is_result_seen: bool
     ) -> Iterator[HeldChoices]:
-        """All choices that go with what is read, told apart by the shapes of these slots."""
+        """The choices that agree with what is read, grouped by the shapes of `slots`."""
         groups = []
         for patterns, axis in zip(self._patterns, self._axes_read(read), strict=True):
+            # A slot with a known size has that shape in every choice. Only the other slots can
+            # make the shapes of two choices differ.
             slots_left = sum(1 << slot for slot in slots) & ~(axis.wide | axis.ones)
             groups.append(patterns.told_apart(axis, slots_left, is_result_seen))
         for together in product(*groups):
@@ -101,6 +107,7 @@ class Broadcast:
             )
 
     def _axes_read(self, read: Sequence[Holds | None]) -> Iterator[_AxisRead]:
+        # Axes count from the last, because operands of different rank are aligned at the last axis.
         for place, axis in enumerate(self._axes):
             wide = ones = 0
             for slot in axis.slots:
@@ -133,10 +140,10 @@ class _Patterns:
         self.total = self._fitting_to(_AxisRead(0, 0)).total
 
     def draw(self, axis: _AxisRead, rng: Random) -> Pattern:
-        """A pattern.
+        """Draws a pattern from all patterns by its weight.
 
         Raises:
-            Contradiction: with the probability of those that do not go with the sizes.
+            Contradiction: the pattern drawn does not agree with the sizes of the axis.
         """
         fitting = self._fitting_to(axis)
         # Drawn from all patterns, fitting or not: the share that does not fit is the share of
@@ -156,16 +163,21 @@ class _Patterns:
     def told_apart(
         self, axis: _AxisRead, slots: int, is_result_seen: bool
     ) -> list[Weighted[Pattern]]:
-        """The fitting ones by which of these slots hold the size, and whether that is 1."""
+        """The fitting patterns, grouped by which of `slots` hold the size and whether it is 1."""
         groups: dict[tuple[int, bool], list[tuple[Pattern, int]]] = {}
         for pattern, weight in self._those(axis):
             bits = _bits(pattern)
+            # An operand of size 1 that holds the axis makes the result's size 1. This matters only
+            # if somebody reads the result or another slot with that size.
             is_one = bool(bits & axis.ones) and (is_result_seen or slots != 0)
             groups.setdefault((bits & slots, is_one), []).append((pattern, weight))
         return [weighted(group) for group in groups.values()]
 
     def _those(self, axis: _AxisRead) -> Iterator[tuple[Pattern, int]]:
-        """All that hold the sizes that must be, and no 1 in their place."""
+        """The patterns in which every wide operand, and no operand of size 1, holds the size.
+
+        Without a wide operand, an operand of size 1 may hold the size, which is then 1.
+        """
         weights = self._menu.weights or (1,) * len(self._menu.values)
         for pattern, weight in zip(self._menu.values, weights, strict=True):
             bits = _bits(pattern)
@@ -174,7 +186,7 @@ class _Patterns:
 
 
 def _only(slots: Sequence[int], num_slots: int) -> Menu:
-    """The menu of an axis that one slot has."""
+    """The menu with one pattern, for an axis that only one slot has."""
     return Menu((tuple(slot in slots for slot in range(num_slots)),))
 
 

@@ -1,8 +1,8 @@
-"""A relaxation of a system that can be counted: the ranges of roots, cut into cells.
+"""A relaxation of a system that can be counted: the range of each root is cut into cells.
 
-A combination of cells is left out only where interval arithmetic shows that it holds no solution.
-So a combination drawn by its weight, and values drawn within its cells, are a draw from the measure
-on a superset of the solutions.
+A combination of cells is left out only where interval arithmetic proves that it has no solution.
+So a draw of a combination by its weight, then of values in its cells, follows the measure on a
+superset of the solutions.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,6 +60,7 @@ class Relaxation:
         self._elimination = Elimination(steps, tables)
         if self._elimination.is_empty:
             raise Contradiction("no sizes are within all bounds")
+        # The cells of all roots in one array: `sample` then reads all ends by one index array.
         self._lows = np.concatenate([lows for lows, _ in cuts])
         self._highs = np.concatenate([highs for _, highs in cuts])
         self._start = np.cumsum([0, *(len(lows) for lows, _ in cuts)])[:-1, None]
@@ -89,7 +90,7 @@ def _num_cells(low: int, high: int, ratio: float) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def cut(low: int, high: int, ratio: float) -> Cut:
-    """The range from low to high in cells of this ratio."""
+    """(lows, highs): the range from low to high, cut into cells with about high / low = ratio."""
     shift = 1 - min(low, 1)  # Remainders start at 0
     lows, highs = [], []
     while low <= high:

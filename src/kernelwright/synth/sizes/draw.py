@@ -1,9 +1,9 @@
-"""Sizes of a program, drawn in proportion to a measure from all that satisfy its constraints.
+"""Draws the sizes of a program from all solutions of its constraints, in proportion to a measure.
 
-Proposals are drawn from the measure on a superset of the solutions, a batch at a time, and those
-that are no solutions are rejected; so what is left has the measure's distribution exactly, as far
-as the 53 bits of a float go. First the superset is the ranges of the roots, which costs little and
-suffices for most systems; then it is a relaxation over cells, coarse before fine.
+This is rejection sampling. Proposals follow the measure on a superset of the solutions, and
+proposals that are no solutions are rejected. So the result follows the measure on the solutions,
+exactly up to the 53 bits of a float. The first superset is the ranges of the roots, which is cheap
+and suffices for most systems. The next supersets are relaxations over cells, coarse before fine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _MARGIN = 1e-6
 
 
 class NoSizes(ValueError):
-    """No solution was found."""
+    """No solution was found. There may be one: compare `Contradiction`, which is a proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,18 @@ def draw_sizes(
     use_solver: bool = False,
     accept: Callable[[Mapping[Var, int]], bool] = lambda _: True,
 ) -> DrawnSizes:
-    """Values of the roots: all shapes within limits, and accepted.
+    """Draws values of the roots such that all shapes are within limits and `accept` agrees.
+
+    Args:
+        shapes: the shape of every tensor, in variables that `equations` relates.
+        total: bounds of the sum over all tensors; None for no bounds.
+        use_solver: ask OR-tools if sampling finds nothing; its answer is not uniform.
+        accept: a last test of an assignment of the roots.
 
     Raises:
-        Contradiction: there are none.
-        NoSizes: none was found in as many proposals as are made.
-        UsageError: the solver is to be used and is not installed.
+        Contradiction: there is no solution.
+        NoSizes: no proposal was a solution that `accept` takes.
+        UsageError: `use_solver` is set and OR-tools is not installed.
     """
     asked = read_system(shapes, equations, limits, total)
     check: _Check | None = None
@@ -95,7 +101,7 @@ def draw_sizes(
 
 
 def _proposals(asked: System, measure: Weights, rng: np.random.Generator) -> Iterator[Floats]:
-    """(roots, any number), again and again."""
+    """Yields batches of proposals, each an array of shape (number of roots, proposals)."""
     num_roots = len(asked.roots)
     uneven = [root for root in range(num_roots) if root not in asked.remainders]
     even = sorted(asked.remainders)
@@ -143,7 +149,7 @@ class _Check:
         self._factors = np.array([factor for factor, _ in terms], float)
 
     def survivors(self, drawn: Floats) -> Iterator[int]:
-        """Places in `drawn`, (roots, any number)."""
+        """The columns of `drawn` (roots, proposals) that may be solutions."""
         fits = np.ones(drawn.shape[1], bool)
         columns = drawn
         if self._asked.derived:
@@ -151,6 +157,8 @@ class _Check:
             fits &= ((self._ends[:, 0] <= derived) & (derived <= self._ends[:, 1])).all(axis=0)
             columns = np.concatenate([drawn, derived])
         num_monomials = len(self._log_low)
+        # Columns of 0 (remainders) are in no product. The maximum only avoids log2(0), because
+        # 0 * -inf would put NaN into every product.
         logs = self._exponents @ np.log2(np.maximum(columns, 1))  # (products, any number)
         if num_monomials:
             elements = logs[:num_monomials]

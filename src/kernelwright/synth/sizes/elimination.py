@@ -1,9 +1,9 @@
-"""Variable elimination: sums over all assignments of a product of tables, and draws from it.
+"""Variable elimination: sums a product of tables over all assignments, and draws assignments.
 
-A variable is summed out of the product of the tables it occurs in, which leaves a table over its
-neighbours; when all are, the total is known. Drawing goes backwards: each variable given those that
-were eliminated after it, by its share of the sum, so that an assignment is drawn in proportion to
-its product exactly.
+To eliminate a variable, the tables with the variable are multiplied and summed over its values.
+This leaves a table over the variable's neighbours. After the last variable the total is known.
+Draws go backwards: each variable is drawn by its shares of the sum, given the variables that were
+eliminated after it. So an assignment is drawn exactly in proportion to its product.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,10 @@ Step = tuple[int, Scope]
 
 
 def plan(num_variables: int, scopes: Sequence[Scope]) -> list[Step]:
-    """An order of elimination: always the variable with the fewest neighbours."""
+    """An order of elimination that always takes the variable with the fewest neighbours.
+
+    The best order is NP-hard to find; this greedy rule (minimum degree) keeps tables small.
+    """
     neighbours: list[set[int]] = [set() for _ in range(num_variables)]
     for scope in scopes:
         for variable in scope:
@@ -34,6 +37,8 @@ def plan(num_variables: int, scopes: Sequence[Scope]) -> list[Step]:
         variable = min(left, key=lambda v: (len(neighbours[v]), v))
         left.remove(variable)
         around = neighbours[variable] - {variable}
+        # The sum over the variable is a table over all its neighbours, so they become neighbours
+        # of each other.
         for other in around:
             neighbours[other] |= around
             neighbours[other].discard(variable)
@@ -42,12 +47,12 @@ def plan(num_variables: int, scopes: Sequence[Scope]) -> list[Step]:
 
 
 def largest_table(steps: Sequence[Step], sizes: Sequence[int]) -> int:
-    """Entries of the largest table elimination makes, where variables have so many values."""
+    """The entries of the largest table of an elimination; variable i has `sizes[i]` values."""
     return max((sizes[v] * prod(sizes[n] for n in around) for v, around in steps), default=0)
 
 
 class Elimination:
-    """The assignments of variables, each in proportion to the product of all tables' entries."""
+    """Draws assignments of variables in proportion to the product of the entries of all tables."""
 
     def __init__(self, steps: Sequence[Step], tables: Sequence[Table]) -> None:
         """Every variable must be in the scope of a table."""
@@ -74,7 +79,7 @@ class Elimination:
         self._sizes = {variable: shares.shape[-1] for variable, _, shares in self._draws}
 
     def sample(self, num: int, rng: np.random.Generator) -> NDArray[np.intp]:
-        """(variables, num): independent assignments."""
+        """`num` independent assignments, as an array of shape (variables, num)."""
         drawn = np.zeros((len(self._draws), num), np.intp)
         for variable, around, shares in reversed(self._draws):
             # Backwards: the neighbours of a variable were eliminated after the variable, so they
@@ -87,8 +92,11 @@ class Elimination:
 
 
 def _places(table: Floats, rows: NDArray[np.intp], values: Floats) -> NDArray[np.intp]:
-    """(num,): how many entries of a row are no larger than its value. Rows of the table ascend;
-    whole rows would be gigabytes where there are thousands to look at."""
+    """For each row and value: how many entries of the row are at most the value; shape (num,).
+
+    The rows of the table ascend. The bisection reads single entries, because copies of thousands
+    of whole rows would take gigabytes.
+    """
     low, high = np.zeros(len(rows), np.intp), np.full(len(rows), table.shape[-1])
     for _ in range(table.shape[-1].bit_length()):
         middle = np.minimum((low + high) // 2, table.shape[-1] - 1)
@@ -98,7 +106,7 @@ def _places(table: Floats, rows: NDArray[np.intp], values: Floats) -> NDArray[np
 
 
 def _product(scope: Scope, tables: Sequence[Table]) -> Floats:
-    """The product of tables over part of `scope`, over all of it."""
+    """The product of tables as one table over `scope`; each table covers a part of `scope`."""
     axis = {variable: i for i, variable in enumerate(scope)}
     whole: Any = np.ones((1,) * len(scope))
     for variables, table in tables:

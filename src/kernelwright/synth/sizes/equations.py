@@ -1,10 +1,13 @@
 """Equations between sizes, solved as they come.
 
-Where calls of a program meet, sizes must be equal. Nearly always a variable can be replaced by the
-other side; a rounded division gets its remainder as a new variable, and a variable that must leave
-a certain rest gets a new one that counts its multiples. The variables that are left ("roots") are
-free: the assignments that solve the equations correspond one to one to assignments of the roots.
-What cannot be turned like this is kept in `residual`, to be checked.
+Where a call reads the result of another call, sizes must be equal. There are three ways to solve an
+equation. Nearly always a variable is replaced by the other side. A rounded division gets a new
+variable for its remainder. A variable with a fixed rest modulo a number is replaced by a new
+variable that counts the multiples.
+
+The variables that are left ("roots") are free: assignments of the roots correspond one to one to
+solutions of the equations. Equations without such a solution are kept in `residual`, and checked
+for each assignment.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,14 +51,15 @@ class Equations:
         return len(self._bound)
 
     def equate(self, a: Size, b: Size) -> None:
-        """Ask that a = b.
+        """Adds the equation a = b.
 
         Raises:
-            Contradiction: it cannot be, whatever the sizes.
+            Contradiction: no sizes satisfy the equation.
         """
         a, b = self.solved(a), self.solved(b)
         if a == b:
             return
+        # The usual cases, a variable against a variable or a number, need no general solver.
         if isinstance(b, Var) and isinstance(a, Var | int):
             self._bound[b] = a
         elif isinstance(a, Var) and isinstance(b, int):
@@ -64,12 +68,13 @@ class Equations:
             self._solve(a - b)
 
     def solved(self, size: Size) -> Size:
-        """The size in terms of roots."""
+        """The size in terms of roots: every bound variable is replaced by its value."""
         if isinstance(size, Var):
             known = self._bound.get(size)
             if known is None:
                 return size
             value = self.solved(known)
+            # Chains of bound variables are shortened, so that the next look-up takes one step.
             if value is not known:
                 self._bound[size] = value
             return value
@@ -78,13 +83,16 @@ class Equations:
         return self._substituted(size) if self.remainders else evaluate(size, self.solved)
 
     def bound(self) -> Iterator[tuple[Var, Size]]:
-        """Every variable that is no root, in terms of roots."""
+        """Yields (variable, value in terms of roots) for every variable that is no root."""
         for variable in list(self._bound):
             yield variable, self.solved(variable)
 
     def ends(self, size: Size, low: int = 1) -> tuple[float, float]:
-        """The least and the largest value of a size in terms of roots, where roots that are no
-        remainders nor multiples are `low` at least."""
+        """(least, largest) value of a size that is given in terms of roots.
+
+        Roots are at least `low`; multiples are at least 1, and remainders at least 0. The largest
+        value is `inf` if there is no bound. The interval may be wider than the true range.
+        """
         match size:
             case int():
                 return size, size
@@ -110,11 +118,13 @@ class Equations:
         raise TypeError(size)
 
     def settle(self) -> None:
-        """Try what stayed behind again, with all that is known now.
+        """Tries the residual equations again, with all values that are known now.
 
         Raises:
-            Contradiction: one of them cannot be 0.
+            Contradiction: an expression of `residual` cannot be 0.
         """
+        # A solved equation binds variables, which may make another equation solvable. The loop ends
+        # when a pass changes nothing.
         while self.residual:
             before, self.residual = self.residual, []
             for expression in before:
@@ -137,7 +147,10 @@ class Equations:
         return size
 
     def _without_remainders(self, size: Size) -> Size:
-        """Quotients of remainders alone often have one value: (r + 1) // 4 where r < 2."""
+        """The size with quotients of remainders replaced by a number, if they have one value.
+
+        An example is (r + 1) // 4 where r < 2: the quotient is 0.
+        """
         for term, factor in linear(size)[0].items():
             if isinstance(term, Quotient) and all(v in self.remainders for v in variables(term)):
                 parts, constant = linear(term.of)
@@ -153,8 +166,13 @@ class Equations:
     # Solving
 
     def _solve(self, difference: Size) -> None:
-        """Ask that `difference`, which is in terms of roots, is 0."""
+        """Adds the equation difference = 0; `difference` is in terms of roots.
+
+        Raises:
+            Contradiction: no integers satisfy the equation.
+        """
         terms, constant = linear(difference)
+        # Every sum of the terms is a multiple of their gcd, and so must be the constant.
         divisor = gcd(*terms.values())
         if (constant % divisor) if divisor else constant:
             raise Contradiction(f"{difference} cannot be 0")
@@ -162,6 +180,7 @@ class Equations:
             return
         difference //= divisor
         assert isinstance(difference, Expr)
+        # x * a = x * b is a = b, because x is not 0. Only then can `a` be isolated.
         if not constant and (common := self._common_factor(terms)):
             rest = (term // common * factor for term, factor in terms.items())
             self._solve(sum(rest, start=0))
@@ -173,7 +192,7 @@ class Equations:
             self.residual.append(difference)
 
     def _common_factor(self, terms: Iterable[Expr]) -> Var | None:
-        """A variable that is not 0 and that all of several terms are multiples of."""
+        """A variable that is a factor of all terms and cannot be 0; None for a single term."""
         first, *others = (
             term.factors if isinstance(term, SizeProduct) else (term,) for term in terms
         )
@@ -185,16 +204,20 @@ class Equations:
         return None
 
     def _candidates(self, difference: Expr) -> Iterator[tuple[Var, int]]:
-        """(root, factor) of the terms that can be brought to the other side."""
+        """Yields (root, factor) of the terms that may stand alone on one side of the equation."""
         terms, _ = linear(difference)
+        # A variable that occurs inside another term too would still be on both sides.
         inside = {v for term in terms if not isinstance(term, Var) for v in variables(term)}
         for term, factor in terms.items():
             if isinstance(term, Var) and term not in self.remainders and term not in inside:
                 yield term, factor
 
     def _isolate(self, difference: Expr) -> bool:
-        """x + E = 0: x is -E. The x is taken whose other side has the fewest negative parts: of
-        x = y + 2 the y stays, since any y will do."""
+        """Solves x + E = 0 by x = -E, if some x has the factor 1 or -1.
+
+        Of several, the x with the fewest negative parts in -E is bound. For x = y + 2 this is x:
+        every y gives a valid x, but not every x gives a valid y.
+        """
         best: tuple[int, Var, Size] | None = None
         for variable, factor in self._candidates(difference):
             if abs(factor) == 1:
@@ -209,10 +232,11 @@ class Equations:
         return True
 
     def _unround(self, difference: Expr) -> bool:
-        """A // d = E: A is d * E and a remainder, if that can be solved."""
+        """Solves A // d = E by A = d * E + remainder, if a variable of A can be isolated."""
         for term, factor in linear(difference)[0].items():
             if isinstance(term, Quotient) and abs(factor) == 1:
                 remainder = self._make()
+                # The remainder is entered first: `_isolate` must not bind the remainder itself.
                 self.remainders[remainder] = term.divisor
                 exact = term.of - (term - difference * factor) * term.divisor - remainder
                 if isinstance(exact, Expr) and (self._isolate(exact) or self._unround(exact)):
@@ -221,7 +245,7 @@ class Equations:
         return False
 
     def _divide(self, difference: Expr) -> bool:
-        """d * x = E: x is E // d, and d divides E."""
+        """Solves d * x = E by x = E // d, with the condition that d divides E."""
         candidates = list(self._candidates(difference))
         if not candidates:
             return False
@@ -230,6 +254,8 @@ class Equations:
         other_side = (factor * variable - difference) * (factor // divisor)
         terms, constant = linear(other_side)
         uneven = [(term, f) for term, f in terms.items() if f % divisor]
+        # If a single variable decides whether d divides E, its valid values are known: they lie in
+        # equal steps. Else the condition can only be checked for each assignment.
         if len(uneven) == 1 and isinstance(uneven[0][0], Var):
             self._bind_multiples(uneven[0][0], uneven[0][1], constant, divisor)
             self._solve(self.solved(difference))
@@ -241,12 +267,18 @@ class Equations:
         return True
 
     def _bind_multiples(self, variable: Var, factor: int, constant: int, divisor: int) -> None:
-        """Bind the variable so that factor * variable + constant is a multiple of the divisor."""
+        """Binds the variable so that the divisor divides factor * variable + constant.
+
+        Raises:
+            Contradiction: the divisor divides this for no value of the variable.
+        """
         common = gcd(factor, divisor)
         if constant % common:
             raise Contradiction(f"{divisor} never divides {factor} * {variable.name} + {constant}")
         step = divisor // common
+        # After division by the common factor, `factor` has an inverse modulo `step`.
         rest = -(constant // common) * pow(factor // common, -1, step) % step
+        # Sizes begin at 1, remainders at 0: a rest of 0 is the first value of a remainder alone.
         smallest = rest if rest or variable in self.remainders else step
         multiple = self._make()
         self.multiples.add(multiple)

@@ -25,10 +25,10 @@ class _TooLarge(Exception):
 
 
 def decide(asked: System, *, seed: int = 0) -> tuple[int, ...] | None:
-    """Values of the roots that are a solution, or None where that stays open.
+    """Values of the roots that are a solution; None if the solver cannot decide.
 
     Raises:
-        Contradiction: there is no solution.
+        Contradiction: the solver proves that there is no solution.
         UsageError: OR-tools is not installed.
     """
     try:
@@ -44,6 +44,8 @@ def decide(asked: System, *, seed: int = 0) -> tuple[int, ...] | None:
     except _TooLarge:
         return None
     solver = cp_model.CpSolver()
+    # One worker, and deterministic time in place of seconds: parallel or timed searches return
+    # different solutions from run to run.
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     solver.parameters.max_deterministic_time = _EFFORT
@@ -58,7 +60,7 @@ def decide(asked: System, *, seed: int = 0) -> tuple[int, ...] | None:
 
 
 def _state(asked: System, model: Any) -> list[Any]:
-    """Put the system in the solver's terms; its variables for the roots."""
+    """Adds the system to the solver's model, and returns the model's variables of the roots."""
     ends = asked.ranges[: len(asked.roots)]
     terms = [_Term(model, model.new_int_var(*end, ""), IntegerSpan(*end)) for end in ends]
     value = dict(zip(asked.roots, terms, strict=True)).__getitem__
@@ -87,7 +89,7 @@ def _state(asked: System, model: Any) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A linear expression of the solver and its ends, for `ops.sizes.evaluate`."""
+    """A linear expression of the solver and its range, as a number for `ops.sizes.evaluate`."""
 
     model: Any
     expression: Any
@@ -109,7 +111,10 @@ class _Term:
         return self._product(other, self.ends * other.ends)
 
     def times(self, other: "_Term", most: int) -> "_Term":
-        """The product of two positive terms, asked to be at most `most`."""
+        """The product of two positive terms, with the added condition that it is at most `most`.
+
+        The condition keeps the range of the product small, and so within the solver's 64 bits.
+        """
         ends = self.ends * other.ends
         return self._product(other, IntegerSpan(min(ends.low, most), min(ends.high, most)))
 
@@ -133,7 +138,11 @@ class _Term:
         return product
 
     def _named(self, ends: IntegerSpan) -> "_Term":
-        """A new variable."""
+        """A new variable of the model with this range.
+
+        Raises:
+            _TooLarge: the range does not fit the solver's 64 bits.
+        """
         if max(abs(ends.low), abs(ends.high)) > _LARGEST:
             raise _TooLarge
         return _Term(self.model, self.model.new_int_var(ends.low, ends.high, ""), ends)

@@ -29,23 +29,28 @@ class Weights:
         self._up_to = np.concatenate([[0.0], np.cumsum(_weights(measure, highest))])
 
     def between(self, low: Any, high: Any) -> Floats:
-        """The weight of all sizes from low to high together; arrays of any one shape."""
+        """The total weight of the sizes low .. high, elementwise for arrays of equal shape."""
         total: Floats = self._up_to[high] - self._up_to[low - 1]
         return total
 
     def draw(self, low: Any, high: Any, chance: Floats) -> Floats:
-        """Sizes from low to high in proportion to their weights, where `chance` is uniform in
-        [0, 1). The three broadcast to the shape of `chance`."""
+        """Sizes low .. high in proportion to their weights, for `chance` uniform in [0, 1).
+
+        The three arrays broadcast to the shape of `chance`.
+        """
+        # Without weights a product and a floor suffice; the search below is slower.
         if self._is_uniform:
             return evenly(low, high, chance)
+        # Inverse transform: the size is where the running sum of weights passes the drawn share.
         below = self._up_to[low - 1]
         share = below + chance * (self._up_to[high] - below)
+        # The share may round up to the whole sum, and the search then returns high + 1.
         sizes: Floats = np.minimum(self._up_to.searchsorted(share, side="right"), high, dtype=float)
         return sizes
 
 
 def evenly(low: Any, high: Any, chance: Floats) -> Floats:
-    """Integers from low to high, each as often; otherwise like `Weights.draw`."""
+    """Integers low .. high, all equally likely; arguments as those of `Weights.draw`."""
     sizes: Floats = np.floor(low + chance * (high - low + 1))
     return sizes
 

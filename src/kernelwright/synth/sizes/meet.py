@@ -1,4 +1,4 @@
-"""Where an arrangement meets the values it reads: its named sizes are theirs."""
+"""Equates the named sizes of an arrangement with the sizes of the values that a call reads."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,10 @@ from kernelwright.synth.sizes.equations import Contradiction, Equations
 
 
 class Named:
-    """An arrangement's statement in other sizes: a name that has no size yet gets a variable."""
+    """Translates sizes of an arrangement into sizes of a draft.
+
+    A name without a known size gets a new variable at its first use.
+    """
 
     def __init__(self, known: dict[Var, Size], variable: Callable[[], Var]) -> None:
         self._known = known
@@ -35,13 +38,19 @@ def meet(
     equations: Equations,
     variable: Callable[[], Var],
 ) -> Named:
-    """Ask that what is read has the shapes wanted, whose sizes are named.
+    """Adds the equations by which the values read have the wanted shapes.
 
     Args:
-        read: None where an input of that shape is made.
+        read: the shape of the value in each slot; None for a new input, which takes any shape.
+        wanted: the shape of each slot, in names of the arrangement.
+        equations: receives the equations.
+        variable: makes a new variable.
+
+    Returns:
+        The translation of the arrangement's names.
 
     Raises:
-        Contradiction: it does not.
+        Contradiction: the shapes cannot agree.
     """
     known: dict[Var, Size] = {}
     others = []
@@ -53,6 +62,8 @@ def meet(
                 others.append((size, name))
             elif known.setdefault(name, size) is not size:
                 equations.equate(known[name], size)
+    # Names come first. An expression read earlier would get new variables for names that a later
+    # operand fixes, and so more equations.
     named = Named(known, variable)
     for size, other in others:
         equations.equate(size, named(other))
@@ -60,12 +71,12 @@ def meet(
 
 
 def check_size(size: Size, low: int, equations: Equations) -> None:
-    """A size that was open when its value was made can be `low` or more: it has not become smaller
-    only to fit a later call.
+    """Checks that a size that was open when its value was made can still be `low` or more.
 
     Raises:
-        Contradiction: it has, or will.
+        Contradiction: every value that is left is smaller, only to fit a later call.
     """
     now = equations.solved(size)
+    # A variable or a product has no upper bound yet, so both can always reach `low`.
     if not isinstance(now, Var | SizeProduct) and equations.ends(now, low)[1] < low:
         raise Contradiction(f"a free size became {now}")

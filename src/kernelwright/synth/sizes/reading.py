@@ -46,6 +46,7 @@ def read_system(
     reader = _SizeReader(equations, limits, total)
     for place, shape in enumerate(shapes):
         reader.read_shape(shape, total.weights[place] if total else 0)
+    # A bound variable is no root any more, but its range still holds for what replaced it.
     for variable, value in equations.bound():
         reader.read_size(value, reader.range_of(variable))
     for expression in equations.residual:
@@ -99,13 +100,23 @@ class _SizeReader:
             columns += parts[1]
         columns.sort()
         low, high = self._elements
+        # One tensor alone must fit into the total. Unlike the sum, this bound concerns one product,
+        # so it narrows ranges.
         if weight:
             high = min(high, self._total[1] // weight)
             self._terms[*columns,] = self._terms.get((*columns,), 0) + weight * factor
         self._limit(factor, columns, (low, high))
 
     def read_size(self, size: Size, limits: Range) -> Parts:
-        """Ask that a size in terms of roots is within limits."""
+        """Adds the condition that a size, given in terms of roots, is within limits.
+
+        Returns:
+            The size as a number times columns.
+
+        Raises:
+            Contradiction: the size is a number outside the limits, or its range is empty.
+        """
+        # A constant 1 is an axis that broadcasts or is kept, and need not reach the lower limit.
         if isinstance(size, int):
             if not min(limits[0], 1) <= size <= limits[1]:
                 raise Contradiction(f"a size of {size}")
@@ -149,7 +160,8 @@ class _SizeReader:
         return number
 
     def _limit(self, factor: int, columns: Sequence[int], limits: Range) -> None:
-        """Ask that factor * product(columns) is within limits."""
+        """Adds the condition that factor * product(columns) is within limits."""
+        # A product is narrowed by division by its other factors, so no factor may be 0.
         if len(columns) > 1:
             for column in columns:
                 if self._ranges[column][0] < 1:
@@ -165,7 +177,14 @@ class _SizeReader:
     # Narrowing
 
     def narrow(self) -> bool:
-        """Bring what is asked of columns and products down to the roots; whether it helped."""
+        """Narrows the ranges of the roots by the conditions on columns and products.
+
+        Returns:
+            Whether any range became narrower.
+
+        Raises:
+            Contradiction: a range became empty.
+        """
         before = list(self._ranges)
         for (factor, columns), limits in self._monomials.items():
             self._narrow_factors(factor, [self._columns[c] for c in columns], limits)
@@ -206,6 +225,7 @@ class _SizeReader:
     def _narrow_factors(self, factor: int, factors: Sequence[Expr], limits: Range) -> None:
         ranges = [self._range(part) for part in factors]
         least = factor * prod([low for low, _ in ranges])
+        # A factor that may be 0 or negative says nothing about the others, and divides below.
         if least < 1:
             return
         most = factor * prod([high for _, high in ranges])
@@ -219,13 +239,15 @@ class _SizeReader:
         return self._free_range(size) if number is None else self._ranges[number]
 
     def _free_range(self, size: Expr) -> Range:
-        """As the roots allow, whatever is asked of the size itself."""
+        """The range that the roots allow, without the conditions on the size itself."""
         ends = evaluate(size, lambda variable: IntegerSpan(*self._ranges[self._numbers[variable]]))
         return ends.low, ends.high
 
     # What is left
 
     def system(self) -> System:
+        # Conditions that the ranges already imply are dropped: every proposal would pass them, and
+        # each would cost time for each proposal.
         monomials = {
             key: limits for key, limits in self._monomials.items() if self._binds(*key, limits)
         }

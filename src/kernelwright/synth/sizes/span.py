@@ -8,7 +8,10 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class IntegerSpan:
-    """For `ops.sizes.evaluate`. Ends are included; what is possible is never left out."""
+    """An interval, ends included, for `ops.sizes.evaluate`.
+
+    The result of an operation contains every possible value, and may contain more.
+    """
 
     low: Any
     high: Any

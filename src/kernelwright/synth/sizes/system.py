@@ -1,4 +1,4 @@
-"""The conditions on the sizes of a program: the one specification of drawing and deciding."""
+"""The conditions on the sizes of a program, which both the sampler and the solver use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Parts = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Bounds of the sum over all tensors of weight * number of elements."""
+    """Bounds of the sum of weight * number of elements over all tensors."""
 
     weights: Sequence[int]
     """One a tensor; the bytes of an element, where the total is of bytes."""
@@ -45,6 +45,11 @@ class Inequality:
 
 @dataclass(frozen=True, slots=True)
 class System:
+    """All conditions on the sizes of a program, in terms of columns.
+
+    A column is a root, or an expression of roots (`derived`). Roots come first in `ranges`.
+    """
+
     roots: tuple[Var, ...]
     derived: tuple[Expr, ...]
     ranges: tuple[Range, ...]
@@ -58,7 +63,7 @@ class System:
     total: Inequality | None
 
     def holds(self, values: Sequence[int]) -> bool:
-        """Whether these values of the roots, each in its range, are a solution."""
+        """Whether the values of the roots are a solution; exact, in Python integers."""
         assigned = dict(zip(self.roots, values, strict=True)).__getitem__
         columns = [*values, *(evaluate(expression, assigned) for expression in self.derived)]
         return (

@@ -28,6 +28,8 @@ Way = tuple[FittingForm, Callable[[Random], Arrangement]]
 
 
 class Alike(NamedTuple):
+    """Choices of a call that the rest of the program cannot tell apart."""
+
     asks: tuple[tuple[int, Size], ...]
     """(place, size): two sizes that must be equal. `place` counts the sizes of all shapes that
     the call reads; `size` has variables that only this call uses."""
@@ -62,7 +64,7 @@ class Choices:
         self._scale = lru_cache(_KEPT)(self._common)
 
     def _alike(self, fits: tuple[FittingForm, ...], sight: Sight) -> tuple[Alike, ...]:
-        """The choices that go with what is read as far as can be seen."""
+        """The groups of choices that `sight` does not exclude, each with its weight."""
         groups: dict[_Seen, list[tuple[Way, int]]] = {}
         scale = self._scale(fits)
         for fit in fits:
@@ -78,7 +80,10 @@ class Choices:
     def _ways(
         self, fit: FittingForm, slots: Sequence[int], sight: Sight
     ) -> Iterator[tuple[tuple[Shape, ...], Sequence[Shape], int, Callable[[Random], Arrangement]]]:
-        """Shapes of these slots, shapes of results, weight, and the choices that come to them."""
+        """Yields (shapes of `slots`, shapes of results, weight, draw) for each group of choices.
+
+        `draw` takes a `Random` and returns an arrangement of the group.
+        """
         if fit.form.axes is None:
             # Where a size is 1, the operator may give another result shape, or refuse: ask its rule
             # again.
@@ -150,6 +155,8 @@ def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _S
     """The sight of a choice that comes to these shapes of the values read."""
     both = list(zip(shapes, sight.read, strict=True))
     wanted = [size for shape, read in both if read is not None for size in shape]
+    # A size that shares a variable with a size that matters is bound to that size by an equation,
+    # so both must be recorded. All other sizes are dropped, which makes more choices alike.
     asked = {
         variable
         for size, matters in zip(wanted, sight.matters, strict=True)
@@ -172,8 +179,10 @@ def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _S
 
 
 def _arranged(form: Form) -> list[Weighted[Arrangement]]:
-    """All choices that the operator accepts, arranged; those of the same shapes together, but for
-    the shapes of parameters of layers."""
+    """All choices of a form that the operator accepts, arranged and grouped by their shapes.
+
+    Slots that read only inputs of the program (weights, indices) do not count for the grouping.
+    """
     groups: dict[tuple[tuple[Shape, ...], ...], list[tuple[Arrangement, int]]] = {}
     menus = [zip(menu.values, _weights(menu), strict=True) for menu in form.menus.values()]
     for choice in product(*menus):

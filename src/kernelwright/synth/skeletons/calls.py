@@ -1,8 +1,8 @@
 """Calls as a skeleton sees them: which slots read values of the skeleton, and what results.
 
-Forms are many and a skeleton sees little of them: a slot that no result may stand in is invisible,
-and forms that differ in nothing else are one. So forms are first gathered by what is visible of
-them, and then by what a call of theirs does to the values that wait to be read.
+Forms are many, and a skeleton sees little of a form. A slot that no result may stand in is
+invisible, and forms that differ only in such slots are alike. So forms are grouped twice: first by
+their visible part, then by the effect of a call on the values that wait to be read.
 """
 
 from collections import defaultdict
@@ -94,6 +94,8 @@ class Calls:
         for form in forms:
             if weights.get(form.op, 1):
                 self._forms.setdefault(_visible(form), {}).setdefault(form.op, []).append(form)
+        # Different forms may have the same pattern. All of them are collected before the weights
+        # are computed, so that a call is counted once and not once for each of its forms.
         self._makers: dict[Pattern, list[_Visible]] = {}
         for seen in self._forms:
             for pattern in _patterns(seen, width):
@@ -111,6 +113,7 @@ class Calls:
                 rows.setdefault(reads, {}).setdefault(gain, []).append(
                     SkeletonStep(pattern, kept, ops)
                 )
+            # A new shared input is read again by a later call. After the last call there is none.
             if not any(read.is_new for read in pattern.reads):
                 last.setdefault(reads, []).append(SkeletonStep(pattern, (), ops))
         self.last = {reads: _weighted(steps) for reads, steps in last.items()}
@@ -130,9 +133,13 @@ class Calls:
         return Weighted(ops, (weights.get(op, 1) for op in ops))
 
     def _gains(self, pattern: Pattern, width: int) -> Iterator[tuple[Kinds, tuple[int, ...]]]:
-        """The values that a call before the last adds to those that wait, and the results in it."""
+        """Yields each set of values that a call before the last can add to the waiting values.
+
+        Each item is (Kinds of the values, positions of the call's results among them).
+        """
         new = [read.kind for read in pattern.reads if read.is_new]
         useful = [at for at, kind in enumerate(pattern.results) if kind in self._number]
+        # At least one result is kept: a call whose results nobody reads would compute in vain.
         for size in range(1, width - len(new) + 1):
             for kept in combinations(useful, size):
                 yield self._numbers((*new, *(pattern.results[at] for at in kept))), kept
@@ -141,6 +148,8 @@ class Calls:
         return tuple(sorted(map(self._number.__getitem__, kinds)))
 
     def _number_gains(self, rows: Mapping[Kinds, Mapping[Kinds, Sequence[SkeletonStep]]]) -> None:
+        # A row is sorted by length. So the gains that still fit into the width are the begin of
+        # the row, and `counting` finds their end by bisection.
         self.rows, self.gains, self.steps = {}, [], []
         for reads, cells in rows.items():
             self.rows[reads] = range(len(self.gains), len(self.gains) + len(cells))
@@ -159,7 +168,10 @@ def _visible(form: Form) -> _Visible:
 
 
 def _patterns(seen: _Visible, width: int) -> Iterator[Pattern]:
-    """Every way to let slots read values: one that waits, a new input that will, or none."""
+    """Yields every way to connect the visible slots.
+
+    A slot reads a value that waits, reads a new shared input, or reads no value of the skeleton.
+    """
     options = [
         (Read(place, kind, False), *((Read(place, kind, True), None) if takes_inputs else ()))
         for place, kind, takes_inputs in seen.slots
@@ -167,12 +179,14 @@ def _patterns(seen: _Visible, width: int) -> Iterator[Pattern]:
     for chosen in product(*options):
         reads = tuple(read for read in chosen if read is not None)
         num_new = sum(read.is_new for read in reads)
+        # New inputs wait after the call together with at least one result: fewer than `width`.
+        # The other reads take values that wait before the call: at most `width`.
         if num_new < width and len(reads) - num_new <= width:
             yield Pattern(reads, seen.results)
 
 
 def _readable(visible: Iterable[_Visible]) -> tuple[ValueKind, ...]:
-    """A value of any other Kind would wait for ever."""
+    """The Kinds that some slot can read. A value of any other Kind would wait for ever."""
     kinds = {kind for seen in visible for _, kind, _ in seen.slots}
     return tuple(sorted(kinds, key=lambda kind: (kind.rank, kind.dtype)))
 

@@ -33,8 +33,7 @@ Objects = npt.NDArray[Any]
 
 
 class Landing(NamedTuple):
-    """The values that a call reads, up to Kinds, and those that wait still if none of its results
-    did."""
+    """The Kinds that a call reads, and the Kinds that still wait before its results are added."""
 
     gains: range
     """The numbers of values that may join the row of unread values."""
@@ -74,19 +73,25 @@ class SkeletonCounts:
         self._sums: list[Objects] = []  # [k - 2][landing]
 
     def count(self, k: int, state: int = 0) -> int:
-        """N_k(state)."""
+        """N_k(state): the total weight of the ways to end a skeleton with `k` more calls."""
         while len(self._counts) < k:
             self._grow()
         counted: int = self._counts[k - 1][state]
         return counted
 
     def by_move(self, k: int, state: int) -> Weighted[Move]:
-        """The outer sum of N_k(state), after `count(k)`; k is at least 2."""
+        """The terms of the outer sum of N_k(state), to draw a move by.
+
+        Requires k >= 2 and an earlier `count(k)`.
+        """
         moves, sums = self.moves[state], self._sums[k - 2]
         return Weighted(moves, (move.ways * sums[move.landing] for move in moves))
 
     def by_gain(self, k: int, landing: int) -> Weighted[tuple[int, int]]:
-        """The inner sum; gains with the states they lead to."""
+        """The terms of the inner sum, to draw (number of the gain, number of the next state) by.
+
+        Requires k >= 2 and an earlier `count(k)`.
+        """
         part = slice(self._starts[landing], self._starts[landing + 1])
         targets = self._targets[part]
         gains = list(zip(self._landings[landing].gains, targets.tolist(), strict=True))
@@ -102,8 +107,10 @@ class SkeletonCounts:
         self._counts.append(_objects(counts))
 
     def _all_moves(self, calls: Calls, width: int) -> list[list[Move]]:
-        """The moves of every state. Finds the landings."""
+        """The moves of every state. Fills `self._landings` on the way."""
         drops_of = {reads: _parts(reads) for reads in calls.rows}
+        # The end of the fitting gains depends on (reads, room) alone. States are many, so the
+        # bisections are done once and not once a move.
         fitting = {
             (reads, room): range(row.start, bisect(calls.gains, room, row.start, row.stop, key=len))
             for reads, row in calls.rows.items()
@@ -118,6 +125,8 @@ class SkeletonCounts:
                     # Gains are sorted by length, so those that still fit into the width are a
                     # range.
                     if gains := fitting[reads, width - len(base)]:
+                        # Moves that differ only in their drops share a landing, and so share the
+                        # inner sum, which is the expensive part of the recursion.
                         landing = landings.setdefault((reads, base), len(landings))
                         if landing == len(self._landings):
                             self._landings.append(Landing(gains, self._number[base]))
@@ -126,7 +135,12 @@ class SkeletonCounts:
         return [list(moves(state)) for state in self.states]
 
     def _plus(self, gains: Sequence[Kinds], which: Integers, width: int) -> Integers:
-        """The bases of the landings, each plus its gains in turn: the states."""
+        """The number of the state base + gain, for each landing and each of its gains in order.
+
+        Args:
+            gains: all gains, as multisets of Kinds.
+            which: the indices of the landings' gains, all landings one after the other.
+        """
         nothing = max(chain.from_iterable(self.states), default=-1) + 1
         plus = np.full((len(self.states), nothing + 1), -1)
         plus[:, nothing] = range(len(self.states))
@@ -145,6 +159,7 @@ class SkeletonCounts:
 
 
 def _objects(values: Sequence[int]) -> Objects:
+    # `np.array(values)` would choose int64 for small counts, and later products would overflow.
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -157,7 +172,7 @@ def _multisets(num_kinds: int, width: int) -> list[Kinds]:
 
 
 def _parts(kinds: Kinds) -> list[Kinds]:
-    """The multisets contained in it, each once."""
+    """The multisets that `kinds` contains, each once, in ascending order."""
     sizes = range(len(kinds) + 1)
     return sorted({part for size in sizes for part in combinations(kinds, size)})
 
@@ -170,7 +185,11 @@ def _without(kinds: Kinds, part: Kinds) -> Kinds:
 
 
 def _ways(state: Kinds, reads: Kinds, drops: Kinds) -> int:
-    """To give slots of the Kinds `reads` distinct values of the state, and to pick the drops."""
+    """The number of ways to assign distinct values of the state to the slots, and to pick drops.
+
+    A slot of a Kind takes any value of the Kind: perm. Which of the values read are dropped is a
+    subset: comb.
+    """
     return prod(
         perm(state.count(kind), reads.count(kind)) * comb(reads.count(kind), drops.count(kind))
         for kind in set(reads)

@@ -46,15 +46,17 @@ class Draft:
     _num_variables: int = 0
 
     def add(self, call: SkeletonCall, fit: FittingForm, arranged: Arrangement) -> None:
-        """The skeleton's next call.
+        """Appends the skeleton's next call, and equates its shapes with those of what it reads.
 
         Raises:
-            Contradiction: its sizes do not go with what it reads.
+            Contradiction: the call's shapes do not agree with the values that it reads.
         """
         form = fit.form
         sources = [None if read is None else call.values[read] for read in fit.reads]
         reads = [None if source is None else self._made.get(source) for source in sources]
         read = [None if value is None else self.shapes[value] for value in reads]
+        # An arrangement names sizes by variables of its own form. Without new names, two calls of
+        # the same form would share their sizes.
         named = meet(read, arranged.shapes, self.equations, self._variable)
         first = len(self.shapes)
         for at, value in enumerate(reads):
@@ -79,13 +81,16 @@ class Draft:
         return None if value is None else tuple(map(self.equations.solved, self.shapes[value]))
 
     def check_free(self, low: int) -> None:
-        """No size that was open has become a number below `low`, only to fit a later call.
+        """Checks that every size that was open when its value was made can still reach `low`.
+
+        Sizes that a call itself sets to 1 are not open: an axis that broadcasts may stay 1.
 
         Raises:
-            Contradiction: one has, or will.
+            Contradiction: a later call has made such a size too small.
         """
         before, now = self._checked, (self.equations.num_bound, len(self._free))
-        start = before[1] if before[0] == now[0] else 0  # what was checked stays as it was
+        # Sizes change only when a variable is bound. Else those checked before need no new look.
+        start = before[1] if before[0] == now[0] else 0
         for size in islice(self._free, start, None):
             check_size(size, low, self.equations)
         self._checked = now

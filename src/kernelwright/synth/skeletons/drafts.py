@@ -1,4 +1,4 @@
-"""Forms and choices of a skeleton, drawn until they go together."""
+"""Draws a form and a choice for each call of a skeleton, until their shapes agree."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -28,7 +28,7 @@ class Unfit(ValueError):
 
 
 class Drafts:
-    """Drafts of skeletons. A draft's sizes that are free are `low` at least."""
+    """Makes the drafts of skeletons. The free sizes of a draft are at least `low`."""
 
     def __init__(self, skeletons: Skeletons, low: int) -> None:
         self._skeletons = skeletons
@@ -41,7 +41,10 @@ class Drafts:
 
 
 class SkeletonDrafts:
-    """Drafts of one skeleton; planned by what became of those before."""
+    """Draws drafts of one skeleton. Failures make it plan the first calls ahead.
+
+    A plan changes how many draws fail, never the distribution of the drafts that are returned.
+    """
 
     def __init__(
         self, skeleton: Skeleton, fits: list[tuple[FittingForm, ...]], drafts: Drafts
@@ -59,12 +62,12 @@ class SkeletonDrafts:
         """Drafts given up within calls that are planned, or before any are."""
 
     def draw(self, rng: Random) -> Draft:
-        """For each call a form and a choice, uniformly.
+        """One draft: for each call a form and a choice, each drawn uniformly.
 
         Raises:
-            Unfit: there are none.
-            ValueError: what was drawn does not go together; draw again. It is found out as early
-                as it shows, which changes nothing in what is drawn.
+            Unfit: no forms and choices of the skeleton agree.
+            ValueError: the forms and choices drawn do not agree; draw again. The draw stops at the
+                first call that shows this.
         """
         draft = Draft()
         planned: Iterator[tuple[FittingForm, Arrangement]] = iter(())
@@ -93,7 +96,7 @@ class SkeletonDrafts:
         return draft
 
     def refuse(self) -> None:
-        """No sizes were found for the draft drawn last."""
+        """Tells that no sizes were found for the last draft, so that later draws plan further."""
         self._learn(len(self._calls) - 1)
 
     def _learn(self, at: int) -> None:
@@ -109,7 +112,7 @@ class SkeletonDrafts:
             self._is_coarse, self._plan = False, None
 
     def _ahead(self) -> SkeletonPlan | None:
-        """A plan as close as there can be."""
+        """The most detailed plan within `_MOST` branches; None if even the coarse one is larger."""
         try:
             return SkeletonPlan(
                 self._calls[: self._planned],

@@ -37,7 +37,10 @@ class TooMany(Exception):
 
 
 class SkeletonPlan:
-    """The first calls of a skeleton."""
+    """Forms and choices for the first calls of a skeleton, drawn in proportion to what can follow.
+
+    `total` is the weight of all combinations without a contradiction that the plan can see.
+    """
 
     def __init__(
         self,
@@ -145,15 +148,17 @@ class SkeletonPlan:
         """The known facts about shapes that are made."""
         if self._is_coarse:
             return only_ones(shapes, letter="r")[0]
+        # A state keeps shapes and no equations, so the range of a remainder would be forgotten.
+        # Sizes that depend on remainders or multiples therefore become new variables.
         return named_anew(shapes, letter="r", hidden={*equations.remainders, *equations.multiples})[
             0
         ]
 
     def _made(self, alike: Alike, sizes: Sequence[Size], equations: Equations) -> Sequence[Shape]:
-        """Shapes of what a call makes where it reads these sizes.
+        """The shapes of the inputs and results that a call makes when it reads these sizes.
 
         Raises:
-            Contradiction: it does not go with them.
+            Contradiction: the choice and the sizes do not agree.
         """
         numbers = count()
         have = tuple([sizes[place] for place, _ in alike.asks])
@@ -168,10 +173,10 @@ class SkeletonPlan:
         return shapes
 
     def _solved(self, shapes: Mapping[int, Shape], equations: Equations) -> dict[int, Shape]:
-        """The shapes by what is known now.
+        """The shapes after substitution of all that the equations have solved.
 
         Raises:
-            Contradiction: a size is too small.
+            Contradiction: a size can no longer reach the least size.
         """
         for size in chain(*shapes.values()):
             if isinstance(size, Expr):

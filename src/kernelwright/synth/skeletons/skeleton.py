@@ -69,7 +69,7 @@ class Skeleton:
 class Skeletons:
     """All skeletons that can be made of some forms.
 
-    The weight of a skeleton is the product of its operators' weights, so with weights 1 `count`
+    The weight of a skeleton is the product of its operators' weights. With all weights 1, `count`
     is the number of skeletons and `sample` is uniform.
     """
 
@@ -88,7 +88,8 @@ class Skeletons:
         self._by_gain = lru_cache(_KEPT_TABLES)(self._counts.by_gain)
 
     def count(self, n: int) -> int:
-        """The total weight of the skeletons of n calls, n at least 1."""
+        """The total weight of the skeletons of n calls, n >= 1; their number if all weights are
+        1."""
         return self._counts.count(n)
 
     def fits(self, call: SkeletonCall) -> tuple[FittingForm, ...]:
@@ -109,8 +110,8 @@ class Skeletons:
             raise ValueError(f"no skeleton has {n} calls")
         wiring = _Wiring(self._calls.kinds)
         state = 0
-        # Outer sum first, then the inner one: together they have the weight of all skeletons that
-        # go on so, which makes the draw exact. No skeleton is rejected.
+        # `k` calls are left. The outer sum first, then the inner sum: each option has the weight
+        # of all skeletons that continue with it, so the draw is exact without any rejection.
         for k in range(n, 1, -1):
             move = self._by_move(k, state).draw(rng)
             gain, state = self._by_gain(k, move.landing).draw(rng)

@@ -1,13 +1,15 @@
-"""Skeletons whose values keep in range; the others are refused before anything is made of them.
+"""Skeletons whose values stay in range; all others are refused before forms and sizes are drawn.
 
-Whether an operator leaves its domain, a value its dtype, or a result is one number whatever the
-inputs are, is nearly always decided by which operators read from which. So a skeleton is *sound* if
-its plain program passes the checks that run nothing (`synth.quality`): each call in its first form
-and choice, every size that is free `SIZE`, sizes of one call not held against those of others,
-inputs drawn as a task's are.
+Three faults nearly always follow from which operators read which results. An operator gets values
+outside its domain. A value leaves the range of its dtype. A result is one constant, whatever the
+inputs are.
 
-Sound or not is a fact about a skeleton alone. Drawn until one is sound, skeletons are therefore
-distributed over the sound ones as they were over all.
+So a skeleton is *sound* if its plain program passes the checks that run nothing (`synth.quality`).
+In a plain program each call has its first form and choice, and every free size is `SIZE`. Sizes of
+one call need not agree with sizes of another. Inputs are drawn as those of a task are.
+
+Soundness depends on the skeleton alone. So rejection of unsound skeletons leaves the relative
+probabilities of the sound skeletons unchanged.
 """
 
 from collections.abc import Iterator
@@ -60,17 +62,18 @@ class _PlainCall:
 
 
 class SoundSkeletons:
-    """The sound ones among all skeletons."""
+    """Draws skeletons until one is sound."""
 
     def __init__(self, skeletons: Skeletons) -> None:
         self._skeletons = skeletons
 
     def sample(self, n: int, rng: Random) -> tuple[Skeleton | None, int]:
-        """A sound skeleton of n calls, with probability in proportion to its weight, and how many
-        were drawn for it; None where `MOST` are not sound.
+        """(A sound skeleton of n calls, number of skeletons drawn), in proportion to its weight.
+
+        The skeleton is None if `MOST` skeletons in a row are not sound.
 
         Raises:
-            ValueError: there is no skeleton.
+            ValueError: there is no skeleton of n calls.
         """
         for number in range(1, MOST + 1):
             skeleton = self._skeletons.sample(n, rng)
@@ -82,8 +85,11 @@ class SoundSkeletons:
         return refusal_unrun(with_inits(self.plain_program(skeleton))) is None
 
     def plain_program(self, skeleton: Skeleton) -> Program:
-        """Its types are those that each call has for itself: what one call makes and the next reads
-        agree in rank and dtype."""
+        """The plain program of a skeleton (see the module's docstring).
+
+        Each call has the types of its own plain call. A value that one call makes and another reads
+        has the same rank and dtype in both, but the sizes may differ.
+        """
         inputs: dict[str, Input] = {}
         calls: list[Call] = []
         named: set[str] = set()
@@ -91,6 +97,8 @@ class SoundSkeletons:
             plain = _plain_call(self._skeletons.fits(call)[0])
             reads = list(_names(index, call, plain.fit))
             for name, read in zip(reads, plain.slots, strict=True):
+                # A value that no earlier call made is an input. Two calls may read a shared input
+                # with different sizes: the sizes of the first call are kept.
                 if name not in named:
                     inputs.setdefault(name, Input(name, read))
             results = [_name(value) for value in call.results]
@@ -144,7 +152,10 @@ def _sized(value: Any) -> Any:
 
 
 def is_constant(form: Form) -> bool:
-    """Whether the form's first result is one number, whatever it reads: ones, what is never NaN."""
+    """Whether the form's first result is one constant for all inputs, as that of `ones_like` is.
+
+    Values are never NaN, so `isnan` has a constant result too.
+    """
     plain = _plain_call(FittingForm(form, (None,) * len(form.slots)))
     names = [f"x{slot}" for slot in range(len(form.slots))]
     call = plain.made(names, [f"t{result}" for result in range(len(form.results))])

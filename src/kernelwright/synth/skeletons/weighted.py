@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Weighted(Generic[T]):
-    """Items with weights; drawn in proportion, by integers of any size and without rounding."""
+    """Items with weights, drawn in proportion. Weights are integers of any size: no rounding."""
 
     __slots__ = ("_totals", "items")
 
@@ -27,11 +27,11 @@ class Weighted(Generic[T]):
         return [high - low for low, high in pairwise((0, *self._totals))]
 
     def draw(self, rng: Random) -> T:
-        """An item; the total must not be 0."""
+        """An item in proportion to its weight. The total must not be 0."""
         return self.find(rng.randrange(self._totals[-1]))
 
     def find(self, number: int) -> T:
-        """The item that this number below the total falls on."""
+        """The item at `number` (0 <= number < total) if items of weight w take w places each."""
         return self.items[bisect(self._totals, number)]
 
 
