@@ -153,6 +153,7 @@ def _resizing(
 ) -> InputChange:
     """Returns a change of drawn inputs from one size to another, in all dimensions of the size or
     at one place."""
+
     def change(inputs: list[Any], seed: int) -> list[Any]:
         generator = torch.Generator().manual_seed(derive(seed, "size") >> 1)
 
