@@ -1,9 +1,9 @@
 """Finds calls of a program that its outputs do not depend on, at the sizes it is judged at.
 
-Examples: a product of a hundred values of `erf` rounds to zero for any input. No later call may use
-the result of a threshold. A faithful kernel for such a call changes no output: the fault is the
-task's. The linter refuses such tasks at small sizes (`ignores_operator`). A larger task of the same
-structure may still have such calls.
+Examples: a product of a hundred values of `erf` rounds to zero for any input. A later threshold may
+replace every value of a result. A faithful kernel for such a call changes no output: the fault is
+the task's. The linter refuses such tasks at small sizes (`ignores_operator`). A larger task of the
+same structure may still have such calls.
 """
 
 from functools import partial
