@@ -66,8 +66,8 @@ class Crossings:
     # -- leaving
 
     def leaves_by_method(self, name: str, value: torch.Tensor) -> None:
-        """Counts as `leaves`. On a GPU, values in host memory were counted when they were copied
-        there, except those of `tolist`."""
+        """Counts as `leaves`. On a GPU, values in host memory and those of `tolist` are not counted
+        here: their copy to the host has been counted."""
         if not self._is_on_gpu or (value.is_cuda and name != "tolist"):
             self.leaves(name, value)
 
