@@ -25,7 +25,7 @@ class Turns:
         self._number: int | None = None
 
     def install(self) -> None:
-        """Wrap autotuners, from here on."""
+        """Wraps autotuners, from here on."""
         run = Autotuner.run
 
         @disguised(run)
@@ -48,8 +48,8 @@ class Turns:
 
     @contextmanager
     def forced(self, number: int | None) -> Iterator[None]:
-        """In calls inside, autotuners use the configuration of this number, modulo how many there
-        are. None: they choose."""
+        """Makes autotuners inside use the configuration of this number, modulo how many there are.
+        None: they choose."""
         self._number = number
         try:
             yield
