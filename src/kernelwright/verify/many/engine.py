@@ -281,8 +281,8 @@ class JudgingEngine:
             self._hand_to_clocks()
 
     def _failed(self, content: str, finding: Record) -> None:
-        """Judges a candidate once more, alone: another candidate of its batch may have caused our
-        failure."""
+        """Judges a candidate once more, alone, because another candidate of its batch may have
+        caused our failure. A second failure is the outcome."""
         open_job = self._open[content]
         if open_job.is_retried:
             self._close(content, finding)
