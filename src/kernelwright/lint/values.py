@@ -141,6 +141,7 @@ CONSTANTS = ("constant_output", "zero_passes", "constant_passes")
 
 
 def _random_or_stateful(subject: Subject, inputs: list[Any], outputs: Outputs) -> Iterator[Finding]:
+    # One instance, one seed: only state can make the second answer differ.
     first, second = subject.calls(inputs, (0, 0))
     if (excess := _distance(first, second).excess) != 0 and not _is_noise(first, second):
         message = f"a second call on the same inputs differs by {excess:.2g}"
@@ -331,6 +332,7 @@ def _single_value(tensor: torch.Tensor) -> float | None:
 
 
 def _stray_share(output: torch.Tensor) -> float:
+    # A finite sum proves that every element is finite. A sum that overflows proves nothing.
     if not output.is_floating_point() or bool(output.sum(dtype=torch.float32).isfinite()):
         return 0.0
     return int((~output.isfinite()).sum()) / output.numel()

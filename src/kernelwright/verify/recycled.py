@@ -130,6 +130,7 @@ class Recycled:
         self._store = CaseStore(rules, seed)
         self._compile_limits = replace(limits, own_code_s=OWN_CODE_S)
         self._start = partial(server(rules.device).guest, limits, patient=True)
+        # CPU time is limited over a guest's life, in which it runs this many candidates.
         of_a_life = replace(limits, cpu_s=limits.cpu_s * MAX_CANDIDATES)
         start = partial(server(rules.device).guest, of_a_life, patient=True)
         self.guests = LongLived(start, MAX_CANDIDATES, keeps_spare=True)
@@ -276,6 +277,7 @@ class Recycled:
             if before.rejection is None and not differs:
                 continue
             trial = self._alone(prepared)
+            # One verdict that changes shows a spoiled guest: then no acceptance holds either.
             if trial.code is not before.code:
                 differs = True
                 yield prepared, trial.verdict()
@@ -369,6 +371,7 @@ class Recycled:
                 with trial.ending():
                     look(trial, guest)
             except BaseException:
+                # After an interrupted step the state of the guest is unknown.
                 self.guests.retire()
                 self._doubts.guest_ended(num_enders=0)
                 raise

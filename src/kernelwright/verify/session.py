@@ -96,7 +96,7 @@ class Session:
             self.guest.load(source, name, task.init(), kernels)
             entries = self.guest.state(name, values=True, most_bytes=self._most_state_bytes())
             attributes = self.guest.attributes(name)
-        if not self._loaded:  # a fact of the task: two calls of the reference tell
+        if not self._loaded:  # a fact of the task, so the first candidate's load finds it for all
             self._has_hidden_state = task.has_hidden_state(self.device)
         names = matched(task.constructed(self.device), entries)
         self._loaded[name] = _Loaded(names, attributes=attributes, compiles=uses_compile(source))
@@ -193,7 +193,7 @@ class Session:
             Rejected: a fault of the candidate.
         """
         with faults():
-            if before is None:
+            if before is None:  # earlier calls of the instance have changed its buffers
                 before = self.state_of(name, instance)
             run = partial(
                 self.guest.run,
@@ -291,6 +291,7 @@ class Session:
         is_other = loaded.arguments != task.arguments or self._has_hidden_state
         is_other |= loaded.compiles and loaded.is_compiled not in (None, is_compiled)
         loaded.is_compiled = is_compiled
+        # The instance stays where it can: weights that it has packed once are then found stale.
         if is_other or self.guest.attributes(name, loaded.instance) != loaded.attributes:
             self._construct(name, task)
         self.set_weights(name, loaded.instance, task.state(self.device))
@@ -301,6 +302,7 @@ class Session:
         old, loaded.instance = loaded.instance, self.guest.construct(name, task.init())
         loaded.arguments = task.arguments
         loaded.attributes = self.guest.attributes(name, loaded.instance)
+        # Requests without a number, such as that for the share of GPU time, call instance 0.
         if old not in (0, loaded.captured):
             self.guest.drop(name, old)
 

@@ -239,6 +239,7 @@ class _Group:
         codes = map(attrgetter("__code__"), self.functions)
         defaults = map(attrgetter("__defaults__"), self.functions)
         bodies = (vars(kernel).get(name) for _, kernel in self.kernels for name in _BODY)
+        # A new attribute of a class may hide an inherited method, so the names count too.
         names = tuple(sorted(vars(self.space).keys() - _LATE_NAMES)) if self.is_fixed else ()
         return [*values, *codes, *defaults, *bodies, *names]
 
@@ -346,6 +347,7 @@ class Objects:
         place."""
         now = sys.modules.copy()
         changed = [name for name, module in self._modules.items() if now.get(name) is not module]
+        # An honest candidate may import more of an installed package: such modules are added.
         for name in now.keys() - self._modules.keys() - own - _BUILT_MODULES:
             if self._is_installed(now[name]):
                 self._modules[name] = now[name]  # from now on it must stay

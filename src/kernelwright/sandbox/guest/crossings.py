@@ -77,6 +77,7 @@ class Crossings:
         is_integer = not value.is_floating_point() and _address(value) in self._integers
         self._num_values += value.numel()
         self._num_floats += 0 if is_integer else value.numel()
+        # Over the whole call: a tensor could leave one value at a time.
         if self._num_floats > MAX_FLOATS or self._num_values > MAX_VALUES:
             self.notes[f"leaves.{name}"] += 1
 

@@ -35,6 +35,7 @@ class Turns:
                 return run(tuner, *args, **kwargs)
             tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))  # pruning reads these
             everything, fit = tuner.configs, tuner.prune_configs(kwargs)
+            # With a single configuration, an autotuner takes no times and runs it.
             try:
                 tuner.configs = [fit[number % len(fit)]]
                 return run(tuner, *args, **kwargs)

@@ -179,6 +179,7 @@ class Ledger:
             if job_id not in self._out:
                 continue
             data = self._out.pop(job_id)
+            # The worker was at its first job; the others had not begun, and are not to blame.
             losses = self._losses.get(job_id, 0) + (position == 0)
             self._losses[job_id] = losses
             if losses > MAX_LOSSES:

@@ -234,6 +234,7 @@ class ClockWorker(JudgeWorker):
         row = [(b["reference"], posed) for b in job["batches"] for posed in b["candidates"]]
         self._prepare_arrived()
         ids = [candidate["id"] for _, candidate in row]
+        # All kernels first: a compilation while the GPU is held would keep all judges waiting.
         wait([self._prepared[name] for name in ids if name in self._prepared])
         results: list[Record] = []
         while len(results) < len(row):

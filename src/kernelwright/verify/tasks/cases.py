@@ -187,7 +187,7 @@ class Cases:
         posed = pose(self.base, next(self.all()), self.rules)
         _check_tells(self.base, posed)
         self.is_large = posed.num_bytes > KEPT_BYTES
-        if not self.is_large:
+        if not self.is_large:  # a large one would take the room of the cases that follow
             self._first = posed
         return posed
 

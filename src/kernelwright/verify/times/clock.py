@@ -95,7 +95,7 @@ class PairTimer:
             number: number of the pair; warm-up pairs have negative numbers.
             is_judged: judge the candidate's outputs in full.
         """
-        if number == 0:
+        if number == 0:  # warm-up times contain compilation, and say nothing of the clocks
             self.candidate.forget_times()
         seed = self._seed(number)
         inputs = self.task.inputs(seed, "plain", self.trial.rules.device)
@@ -134,6 +134,7 @@ class PairTimer:
         elif is_drawn:
             self.drawn.append(kept)
         else:
+            # Equal outputs for other inputs are the stronger suspicion: a graph, or a kept result.
             ranked = sorted((*self.strangest, kept), key=lambda k: (k.is_stale, k.strangeness))
             self.strangest = ranked[-MAX_STRANGE:]
 
@@ -280,6 +281,7 @@ def _captured(task: Task, trial: Trial, seed: int) -> HostSide:
     )
     calls.prepare(second, seed)
     calls.time()
+    # Drawn again, because the call above may have changed its inputs.
     inputs = task.inputs(derive(seed, "capture", 1) % (1 << 31), "plain", rules.device)
     try:
         replays = HostReplays(task, rules, first)
