@@ -151,7 +151,7 @@ def time_trial(
     """Fills in the times of candidate and reference, the interval of their ratio and the noise.
 
     Args:
-        budget_s: seconds for pairs beyond the first batch.
+        budget_s: seconds that all pairs may take; the first batch is taken in any case.
         pause_ms: pause of the device while calls are queued, so that launches do not count.
 
     Raises:
