@@ -35,7 +35,7 @@ Rule = Callable[[Dataflow, int, Call], Iterator[Finding]]
 
 
 def check_algebra(program: Program) -> Iterator[Finding]:
-    """Findings of every rule, in the order of the calls."""
+    """Yields the findings of every rule, in the order of the calls."""
     flow = Dataflow(program)
     for i, call in enumerate(program.calls):
         for rule in RULES:
@@ -44,8 +44,8 @@ def check_algebra(program: Program) -> Iterator[Finding]:
 
 
 def removable_heavy_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    """sum(A @ B) is (sum A) @ B: a sum over a dimension that the contraction made, with nothing
-    but scaling and shifting in between, sums the factor first."""
+    """Finds sum(A @ B), which is (sum A) @ B. A sum over a dimension that the contraction made can
+    sum the factor first, if only scaling and shifting lie in between."""
     axes = summed_axes(flow, call)
     source, reader = _back_through_linear(flow, i, call.arg("input") if axes else None, axes)
     if source is None:
@@ -66,7 +66,8 @@ def removable_heavy_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Fin
 def _back_through_linear(
     flow: Dataflow, reader: int, value: Any, axes: frozenset[int]
 ) -> tuple[int | None, int]:
-    """(contraction behind scaling, shifting and transposing, the call that reads it)."""
+    """Returns the contraction behind scaling, shifting and transposing, and the call that reads
+    it."""
     while (source := flow.maker(value)) is not None:
         call = flow.program.calls[source]
         if call.is_product:
@@ -88,7 +89,7 @@ def _back_through_linear(
 
 
 def _made_axes(flow: Dataflow, call: Call) -> frozenset[int]:
-    """Axes of a contraction's result over which its factors can be summed beforehand."""
+    """Returns axes of a contraction's result over which its factors can be summed beforehand."""
     rank = call.types[0].rank
     flops = call.operator.flops(flow.program.bound(call), call.types)
     if flops < _HEAVY_FLOPS * call.types[0].numel:
@@ -101,7 +102,8 @@ def _made_axes(flow: Dataflow, call: Call) -> frozenset[int]:
 
 
 def discarded_result(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    """A heavy result of which a triangle, a slice or one position is kept and the rest dropped."""
+    """Finds a heavy result of which a triangle, a slice or one position is kept and the rest
+    dropped."""
     source = flow.maker(call.arg("input")) if call.op in _DISCARDING else None
     if source is None or not flow.is_only_read_by(source, i):
         return
@@ -117,7 +119,7 @@ def discarded_result(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 
 def _triangle(call: Call) -> float:
-    """Share of a matrix that tril or triu keeps."""
+    """Returns the share of a matrix that tril or triu keeps."""
     rows, columns = call.types[0].shape[-2:]
     diagonal = call.arg("diagonal")
     below = sum(min(max(row + diagonal + (call.op == "tril"), 0), columns) for row in range(rows))
@@ -126,12 +128,13 @@ def _triangle(call: Call) -> float:
 
 
 def unused_result(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    """No result is read or returned."""
+    """Finds a call of which no result is read or returned."""
     if not any(flow.users[name] or name in flow.program.outputs for name in call.outputs):
         yield found("unused_result", f"nothing uses {call.op} (call {i})", operator=i)
 
 
 def size_one_reduction(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """Finds reductions over dimensions of size one, whose result is known."""
     if Trait.KNOWN_OF_ONE not in call.operator.traits:
         return
     shape = flow.shape(call.arg("input"))
@@ -142,7 +145,7 @@ def size_one_reduction(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 
 def cancelled_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    """A shift or a scale that a normalization over the same elements takes back."""
+    """Finds a shift or a scale that a normalization over the same elements takes back."""
     groups = normalized_axes(flow, call)
     if groups is None:
         return
@@ -168,7 +171,7 @@ def cancelled_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 
 def redundant_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    """Clamps, ReLUs and absolute values of what cannot leave their limits."""
+    """Finds clamps, ReLUs and absolute values of an input that already lies within their limits."""
     kept = idle_range(call)
     source = flow.maker(call.arg("input")) if kept else None
     if kept is None or source is None:
@@ -181,7 +184,7 @@ def redundant_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 
 def repeated_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    """mish(mish(x)), clamp(2 * clamp(x)), two pools in a row."""
+    """Finds mish(mish(x)), clamp(2 * clamp(x)), two pools in a row."""
     if call.op in _ARITHMETIC or call.operator.family not in ("pointwise", "pooling"):
         return
     if sum(1 for _ in call.refs()) != 1:
@@ -197,7 +200,7 @@ def repeated_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 
 def _is_scaling(call: Call) -> bool:
-    """One tensor and one number."""
+    """Whether the call takes one tensor and one number."""
     return call.op in _ARITHMETIC and sum(1 for _ in call.refs()) == 1
 
 
@@ -206,7 +209,7 @@ def _scaled(call: Call) -> Any:
 
 
 def foldable_operators(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
-    """Additions and multiplications by numbers in a row, and of a tensor with itself."""
+    """Finds additions and multiplications by numbers in a row, and of a tensor with itself."""
     if _is_scaling(call):
         source = flow.maker(_scaled(call))
         if source is not None and _is_scaling(flow.program.calls[source]):
@@ -224,7 +227,7 @@ def foldable_operators(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 
 def _folds(before: Call, call: Call) -> bool:
-    """Two shifts are one shift, two scales one scale."""
+    """Whether two calls are one: two shifts are one shift, two scales one scale."""
     shifts, scales = ("add", "sub"), ("mul", "div")
     is_dividing_number = any(
         c.op == "div" and not isinstance(c.arg("input"), Ref) for c in (before, call)
@@ -235,7 +238,7 @@ def _folds(before: Call, call: Call) -> bool:
 
 
 def _root(flow: Dataflow, value: Any) -> Any:
-    """The tensor that a value is a multiple of, by numbers."""
+    """Returns the tensor that a value is a multiple of, by numbers."""
     while (source := flow.maker(value)) is not None:
         call = flow.program.calls[source]
         is_multiple = call.op in ("mul", "div") and _is_scaling(call)

@@ -218,7 +218,8 @@ class Finding:
         return KINDS[self.id].remedy
 
     def holds_under(self, tolerance: str) -> bool:
-        """Whether it is true of a judge with this tolerance ("strict", "1e-4" or "1e-2")."""
+        """Whether the finding is true of a judge with this tolerance ("strict", "1e-4" or
+        "1e-2")."""
         return not self.tolerances or tolerance in self.tolerances
 
     def to_json(self) -> Record:
@@ -236,12 +237,12 @@ class Finding:
 
 
 def found(id: str, message: str, *, severity: Severity | None = None, **where: object) -> Finding:
-    """A finding with the severity of its kind, where no other is given."""
+    """Returns a finding with the severity of its kind, unless another is given."""
     return Finding(id=id, message=message, severity=severity or KINDS[id].severity, **where)  # type: ignore[arg-type]
 
 
 def beyond(tolerances: Iterable[str], covered: Iterable[str]) -> tuple[str, ...]:
-    """The tolerances that one finding adds to others, unless theirs cover its tightest."""
+    """Returns the tolerances that one finding adds to others; none if theirs cover its tightest."""
     names = tuple(tolerances)
     return names if names and names[0] not in set(covered) else ()
 
@@ -263,7 +264,8 @@ class LintReport:
     seconds: float = field(default=0.0, compare=False)
 
     def reasons(self, tolerance: str) -> tuple[Finding, ...]:
-        """Why the task is not fit to judge by at this tolerance: all but weak findings."""
+        """Returns the findings that make the task unfit to judge by at this tolerance: all but weak
+        ones."""
         return tuple(
             finding
             for finding in self.findings

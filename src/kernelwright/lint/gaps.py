@@ -1,4 +1,5 @@
-"""How far a cheap answer is from the reference, and which tolerances that passes."""
+"""The distance between a cheap answer and the reference, and the tolerances that the answer
+passes."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -45,11 +46,11 @@ class Gap:
         return self.excess <= LOOSEST
 
     def under_all(self, strict: Sequence["Allowed"]) -> tuple[str, ...]:
-        """The tolerances it passes whichever output it is measured on."""
+        """Returns the tolerances that the gap passes under the bounds of every output."""
         return min((self.tolerances(gap) for gap in strict), key=lambda t: len(t), default=())
 
     def tolerances(self, strict: "Allowed") -> tuple[str, ...]:
-        """The tolerances it passes, tightest first."""
+        """Returns the tolerances that the gap passes, tightest first."""
         names = [n for n, bound in TOLERANCES.items() if bound is not None and self.excess <= bound]
         is_strict = self.rms <= strict.rms and self.largest <= strict.largest
         if is_strict and len(names) == len(TOLERANCES) - 1:
@@ -66,7 +67,7 @@ class Allowed:
 
     @classmethod
     def by_floor(cls, dtype: torch.dtype) -> "Allowed":
-        """Without the reference's own error; integers are exact."""
+        """Returns the floor alone, without the reference's own error; integers are exact."""
         if not dtype.is_floating_point:
             return cls(0.0, 0.0)
         rms, largest = FLOOR_ULPS[dtype]
@@ -74,7 +75,8 @@ class Allowed:
 
     @classmethod
     def by_oracle(cls, native: torch.Tensor, oracle: torch.Tensor) -> "Allowed":
-        """A small factor of the native result's own error against fp64."""
+        """Returns a small factor of the native result's own error against fp64, and at least the
+        floor."""
         floor = cls.by_floor(native.dtype)
         own = gap(oracle, native)
         return cls(
@@ -97,10 +99,10 @@ class CheapAnswer:
 
 
 def gap(reference: torch.Tensor, answer: torch.Tensor | CheapAnswer) -> Gap:
-    """The distance of an answer from a reference of the same shape, whole tensors.
+    """Returns the distance of an answer from a reference of the same shape, over whole tensors.
 
-    Elements where the reference is not finite do not count. An answer that the sample shows to
-    pass no tolerance gets figures of the sample alone.
+    Elements where the reference is not finite do not count. If a sample shows that the answer
+    passes no tolerance, the figures are those of the sample alone.
     """
     if isinstance(answer, torch.Tensor):
         answer = CheapAnswer(answer)
@@ -123,7 +125,8 @@ def gap(reference: torch.Tensor, answer: torch.Tensor | CheapAnswer) -> Gap:
 def _block_gap(
     r: torch.Tensor, y: torch.Tensor | float, scale: float = 1.0
 ) -> tuple[float, float, float]:
-    """(largest excess, largest error on the reference's scale, sum of squares)."""
+    """Returns the largest excess, the largest error on the reference's scale, and the sum of
+    squared errors."""
     size = abs(y) if isinstance(y, float) else y.abs()
     difference = (r - y).abs()
     strays = ~r.isfinite()
@@ -142,19 +145,20 @@ def _block_gap(
 
 
 def _worse(one: float, other: float) -> float:
-    """The larger; NaN, which passes nothing, above all."""
+    """Returns the larger figure. NaN, which passes nothing, counts as the largest."""
     return one if math.isnan(one) or one > other else other
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """fp32 at least; integers and booleans in fp64, which holds indices exactly."""
+    """Returns the tensor in fp32 at least; integers and booleans in fp64, which holds indices
+    exactly."""
     if tensor.dtype in (torch.float32, torch.float64):
         return tensor
     return tensor.float() if tensor.is_floating_point() else tensor.double()
 
 
 def _rms(reference: torch.Tensor) -> float:
-    """Over finite elements, never 0."""
+    """Returns the rms with elements that are not finite as zeros; never 0."""
     squares, count = 0.0, 0
     for r, _ in _blocks(reference, None):
         finite = torch.nan_to_num(wide(r), nan=0.0, posinf=0.0, neginf=0.0)
@@ -166,7 +170,8 @@ def _rms(reference: torch.Tensor) -> float:
 def _blocks(
     reference: torch.Tensor, base: torch.Tensor | None
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Equal parts of both as views: temporaries stay small, and a broadcast stays one."""
+    """Yields equal parts of both as views. Temporaries stay small, and a broadcast base stays a
+    broadcast."""
     if reference.numel() <= _BLOCK_ELEMENTS:
         if reference.numel():
             yield reference, base
@@ -180,7 +185,8 @@ def _blocks(
 
 @cache
 def sample_of(shape: torch.Size, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """Where to look first: random positions, the same for every tensor of the shape."""
+    """Returns the positions that are compared first: random, the same for every tensor of the
+    shape."""
     generator = torch.Generator().manual_seed(len(shape))
     count = min(_SAMPLE, shape.numel())
     return tuple(torch.randint(0, size, (count,), generator=generator).to(device) for size in shape)

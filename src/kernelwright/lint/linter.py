@@ -1,8 +1,8 @@
-"""The task linter: whether answering a task takes the work it asks for.
+"""The task linter: finds tasks that can be answered without the work they ask for.
 
-`lint_program` judges a program. Values are looked at on several draws of its inputs: cheap answers,
-inputs and operators that do not matter; algebra is read off its calls. verify.lint_task does the
-same for files.
+`lint_program` lints a program. Values are compared on several draws of its inputs, to find cheap
+answers, and inputs and operators that do not matter. Algebra needs only the calls.
+`verify.linting.task` does the same for files.
 """
 
 import time
@@ -42,12 +42,12 @@ def lint_program(
     max_elements: int = MAX_ELEMENTS,
     budget_s: float = BUDGET_S,
 ) -> LintReport:
-    """Flaws of a program as a task, at its own sizes or scaled down.
+    """Returns the flaws of a program as a task, at its own sizes or scaled down.
 
     Args:
-        max_elements: values larger than this are scaled down first; the report says so.
-        budget_s: seconds for looking at values, and as many for probing operators; what is left
-            then is named in the report.
+        max_elements: programs with larger values are scaled down first; the report says so.
+        budget_s: seconds for comparing values, and as many for probing operators. The report names
+            checks for which no time was left.
     """
     begin_s = time.monotonic()
     device = torch.device(device)
@@ -69,7 +69,7 @@ def lint_program(
 
 
 def program_subject(program: Program, draw: Any) -> Subject:
-    """A program as the linter sees it; `draw` makes its inputs from a seed."""
+    """Returns a program as the linter sees it; `draw` makes its inputs from a seed."""
 
     def calls(inputs: Sequence[torch.Tensor], seeds: Sequence[int]) -> list[Outputs]:
         return [_run(program, inputs, seed) for seed in seeds]
@@ -104,13 +104,14 @@ def check_parts(
     parameters: dict[int, str] | None = None,
     budget_s: float,
 ) -> tuple[list[Finding], list[str]]:
-    """(findings about operators and parameters, checks left out with the reason).
+    """Returns findings about operators and parameters, and the checks left out with the reason.
 
     Args:
         draw: seed -> the program's inputs.
-        values: of the whole, whose findings the parts must add to.
+        values: findings about the whole, to which the parts must add something.
         num_outputs: leading outputs that are the task's; all where not given.
         parameters: inputs that are a module's: position -> name.
+        budget_s: seconds for the probes.
     """
     ties = list(check_ties(program, draw(0)))
     parameters = parameters or {}
@@ -132,7 +133,8 @@ def check_parts(
 
 
 def honest_answers(program: Program) -> frozenset[str]:
-    """Cheap answers that are the whole work of a program of such calls alone."""
+    """Returns the cheap answers that are the whole work of a program, because it has only such
+    calls."""
     calls = program.calls
     if all(map(_is_affine, calls)):
         return frozenset({"affine"})

@@ -1,8 +1,8 @@
-"""Which operators and parameters of a program its outputs rest on.
+"""Finds operators and parameters of a program that its outputs do not depend on.
 
-A probe replaces one value of a run (an operator's result by that of another draw, by its own input,
-or by a reduction over a part; a parameter by another draw of its like) and computes what follows
-from it again. Probes that change nothing on one pair of draws are tried on two more.
+A probe replaces one value of a run: an operator's result by that of another draw, by its own input,
+or by a reduction over a part; a parameter by another draw like it. All later values are then
+computed again. A probe that changes nothing on one pair of draws is tried on two more.
 """
 
 import time
@@ -60,7 +60,7 @@ class _Probe:
 
 
 class ProbedRun:
-    """All values of one run, and what outputs become when some are replaced."""
+    """All values of one run, and the outputs that result when some values are replaced."""
 
     def __init__(self, program: Program, tensors: Sequence[torch.Tensor], seed: int) -> None:
         self.program, self.seed = program, seed
@@ -75,7 +75,8 @@ class ProbedRun:
     def outputs_with(
         self, replaced: dict[str, torch.Tensor], num_outputs: int
     ) -> list[torch.Tensor]:
-        """Outputs with these values in place of the run's own."""
+        """Returns the outputs with these values in place of the run's own."""
+        # Only calls behind a replaced value run again: a program has as many probes as calls.
         env: ChainMap[str, torch.Tensor] = ChainMap(dict(replaced), self.env)
         changed = env.maps[0]
         for i, call in enumerate(self.program.calls):
@@ -96,9 +97,11 @@ class ProbedRun:
 
 
 def check_operators(subject: ProbedOperators) -> tuple[list[Finding], list[str]]:
-    """(findings, checks left out with the reason): what the parts of a program matter.
+    """Returns findings on parts of a program that do not matter, and the checks left out with the
+    reason.
 
-    A probe counts once it has stood on every pair of draws; those that time runs out for do not.
+    A probe counts if it changes nothing on every pair of draws. Probes that time runs out for do
+    not count.
     """
     probes = list(_probes(subject))
     devices = [subject.device] if subject.device.type == "cuda" else []
@@ -120,7 +123,7 @@ def check_operators(subject: ProbedOperators) -> tuple[list[Finding], list[str]]
 
 
 def _probes(subject: ProbedOperators) -> Iterator[_Probe]:
-    """Heavy operators first, then large parameters: time may run out."""
+    """Yields heavy operators first, then large parameters, because time may run out."""
     program = subject.program
 
     def weight(i: int) -> int:
@@ -156,10 +159,9 @@ def _other_draw(call: Call) -> Replace:
 
 
 def _passed_on(program: Program, call: Call, uses: Uses) -> str | None:
-    """The value a call could pass on in place of its result: its first operand, if it is alike.
-
-    Not where the result has to lie in a domain: the operand may be outside, which a GPU takes ill.
-    """
+    """Returns the value that a call could pass on in place of its result: its first operand, if
+    type and shape agree. None where the result must lie in a domain: the operand may lie outside,
+    and on a GPU that ends the process."""
     first = next(call.refs(), None)
     if first is None or call.op == "to_dtype" or uses.init(call.outputs[0]) is not None:
         return None
@@ -181,7 +183,8 @@ def _part(call: Call, share: float) -> Replace:
 
 
 def _like_it(name: str, seed: int) -> Replace:
-    """Another draw with the parameter's own mean and spread; off one number by a tenth."""
+    """Replaces a parameter by another draw with its own mean and spread. A single number moves by a
+    tenth."""
 
     def replace(a: Env, _: Env) -> dict[str, torch.Tensor] | None:
         x = a[name]
@@ -248,12 +251,13 @@ def _findings(subject: ProbedOperators, probes: list[_Probe]) -> Iterator[Findin
 
 
 def _implied(program: Program, ignored: Mapping[int, object]) -> set[int]:
-    """Calls that are ignored because all that reads them is."""
+    """Returns calls that are ignored because every call that reads them is ignored."""
     users = program.users()
     implied: set[int] = set()
     for i in reversed(range(len(program.calls))):
         names = program.calls[i].outputs
         readers = [user for name in names for user in users[name]]
+        # A call that nothing reads is `unused_result`, a finding of its own.
         is_read = readers and not any(name in program.outputs for name in names)
         if is_read and all(user in ignored or user in implied for user in readers):
             implied.add(i)

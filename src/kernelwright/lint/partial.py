@@ -1,4 +1,4 @@
-"""A reduction over a part of its elements: what a kernel that skips the rest would give."""
+"""A reduction over a part of its elements: the result of a kernel that skips the rest."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,8 @@ MIN_LENGTH = 16
 def over_a_part(
     call: Call, env: Mapping[str, torch.Tensor], share: float
 ) -> tuple[torch.Tensor, ...] | None:
-    """The call's results from the leading `share` of what it adds up, scaled to the whole.
+    """Returns the call's results from the leading `share` of the elements that it reduces, scaled
+    to the whole.
 
     None where the call is no such reduction, or too short for a part to mean anything.
     """
@@ -43,7 +44,8 @@ def over_a_part(
 def _mean_loss(
     call: Call, env: Mapping[str, torch.Tensor], share: float
 ) -> tuple[torch.Tensor, ...] | None:
-    """Over the leading rows of every operand; None of losses that do not average."""
+    """Returns a loss over the leading rows of every operand; None for losses that do not
+    average."""
     is_mean = any(p.name == "reduction" for p in call.operator.params)
     names = [name for name, value in call.args if isinstance(value, Ref)]
     if not is_mean or call.arg("reduction") != "mean" or call.types[0].rank:
@@ -63,6 +65,7 @@ def _mean_loss(
 def _reduced(
     call: Call, env: Mapping[str, torch.Tensor], share: float
 ) -> tuple[torch.Tensor, ...] | None:
+    """Returns a reduction over the leading part of its longest axis, scaled to the whole."""
     x = env[call.arg("input").name]
     if not x.dim():
         return None
@@ -78,6 +81,7 @@ def _reduced(
     if call.op == "sum" or (call.op == "norm" and call.arg("ord") in (1, 2)):
         power = 1.0 if call.op == "sum" else 1.0 / call.arg("ord")
         return tuple((result / kept**power).to(result.dtype) for result in results)
+    # n equal terms add log(n), so a part of them lacks the logarithm of its share.
     if call.op == "logsumexp":
         return tuple(result - math.log(kept) for result in results)
     return None if call.op == "norm" else results
@@ -91,7 +95,8 @@ def _sliced(
     *,
     scale: bool = False,
 ) -> tuple[torch.Tensor, ...] | None:
-    """The call on leading parts of these operands; with `scale`, the first is scaled up."""
+    """Calls the operator on leading parts of these operands; with `scale`, the first is scaled
+    up."""
     lengths = {env[call.arg(name).name].shape[axis] for name, axis in axes.items()}
     if len(lengths) != 1 or min(lengths) < MIN_LENGTH:
         return None

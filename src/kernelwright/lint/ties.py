@@ -1,4 +1,4 @@
-"""Indices of extremes that the values do not decide."""
+"""Finds indices of extremes that the values do not decide, because several elements are equal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,8 +17,8 @@ MIN_SHARE = 1e-3
 
 
 def check_ties(program: Program, tensors: Sequence[torch.Tensor]) -> Iterator[Finding]:
-    """Index operators whose input holds its extreme more than once: as drawn, and where the same
-    draw is rounded to bfloat16."""
+    """Yields index operators whose input holds its extreme more than once: as drawn, or where the
+    same draw is rounded to bfloat16."""
     calls = [i for i, call in enumerate(program.calls) if _gives_indices(program, call)]
     if not calls:
         return
@@ -53,7 +53,7 @@ def _rounded(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _tied_share(call: Call, x: torch.Tensor) -> float:
-    """Share of rows in which the extreme occurs more than once."""
+    """Returns the share of rows in which the extreme occurs more than once."""
     dim = call.arg("dim")
     if dim is None or not x.dim():
         x, dim = x.reshape(-1), 0

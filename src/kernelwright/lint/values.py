@@ -1,4 +1,4 @@
-"""Flaws of a task that calls of it show: cheap answers, inputs that do not matter, state.
+"""Flaws of a task that show when it is called: cheap answers, inputs that do not matter, state.
 
 A cheap answer is fitted on one draw and has to pass on all the others.
 """
@@ -56,7 +56,7 @@ class Values:
 
 @dataclass(slots=True)
 class AnswerFit:
-    """A cheap answer to one output, and how far off it was so far."""
+    """A cheap answer to one output, and its largest error so far."""
 
     id: str
     text: str
@@ -66,13 +66,13 @@ class AnswerFit:
 
 
 def check_values(subject: Subject, deadline_s: float = inf) -> Values:
-    """Everything that calling the task shows.
+    """Returns everything that calls of the task show.
 
     Args:
-        deadline_s: on the monotonic clock; draws after it are left out, but for the second.
+        deadline_s: on the monotonic clock. Draws after it are left out, except the second.
 
     Raises:
-        Whatever the task raises.
+        Exception: whatever the task raises.
     """
     look = _Look(subject)
     for seed in range(1, NUM_DRAWS):
@@ -102,7 +102,7 @@ class _Look:
         self._look()
 
     def draw_again(self, seed: int) -> None:
-        self.outputs = ()  # large ones are let go before the next are made
+        self.outputs = ()  # frees large outputs before the next are made
         before, self.inputs = self.inputs, self.subject.draw(seed)
         self.outputs = self.subject.call(self.inputs, seed)
         self.num_draws += 1
@@ -141,6 +141,7 @@ CONSTANTS = ("constant_output", "zero_passes", "constant_passes")
 
 
 def _random_or_stateful(subject: Subject, inputs: list[Any], outputs: Outputs) -> Iterator[Finding]:
+    # One instance, one seed: only state can make the second answer differ.
     first, second = subject.calls(inputs, (0, 0))
     if (excess := _distance(first, second).excess) != 0 and not _is_noise(first, second):
         message = f"a second call on the same inputs differs by {excess:.2g}"
@@ -152,7 +153,8 @@ def _random_or_stateful(subject: Subject, inputs: list[Any], outputs: Outputs) -
 
 
 def _is_noise(one: Outputs, other: Outputs) -> bool:
-    """Atomic additions round differently from run to run; that is neither state nor chance."""
+    """Whether two runs differ by rounding alone: atomic additions round differently from run to
+    run, which is neither state nor chance."""
     pairs = zip(one, other, strict=True)
     return all(gap(a, b).tolerances(Allowed.by_floor(a.dtype))[:1] == ("strict",) for a, b in pairs)
 
@@ -165,7 +167,7 @@ def _distance(one: Outputs, other: Outputs) -> Gap:
 
 
 def _fits(output: torch.Tensor, inputs: list[Any], exempt: frozenset[str]) -> list[AnswerFit]:
-    """Cheap answers to an output, strongest first."""
+    """Returns cheap answers to an output, strongest first."""
     if not output.numel():
         return []
     tensors = {i: v for i, v in enumerate(inputs) if isinstance(v, torch.Tensor)}
@@ -198,7 +200,8 @@ def _where(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _middle(output: torch.Tensor) -> float:
-    """Half-way between the extremes: the best constant for the largest error."""
+    """Returns the number half-way between the extremes: the constant with the least largest
+    error."""
     low, high = torch.aminmax(wide(output))
     if not bool((low + high).isfinite()):
         sample = wide(output.reshape(-1)[:65536])
@@ -207,7 +210,8 @@ def _middle(output: torch.Tensor) -> float:
 
 
 def _is_like(x: torch.Tensor, output: torch.Tensor) -> bool:
-    """The input has the output's shape or broadcasts to it; one number is a constant."""
+    """Whether the input has the output's shape or broadcasts to it. A single number does not count:
+    it is a constant."""
     if not output.numel() or (x.numel() == 1 and output.numel() > 1):
         return False
     pairs = zip(reversed(x.shape), reversed(output.shape), strict=False)
@@ -219,7 +223,8 @@ def _copy_of(i: int) -> Callable[[list[Any]], CheapAnswer]:
 
 
 def _line(x: torch.Tensor, output: torch.Tensor) -> tuple[float, float] | None:
-    """Least squares over a sample of the elements."""
+    """Returns slope and shift of a least-squares line over a sample of the elements; None if no
+    line fits."""
     where = _where(output)
     inputs, wanted = wide(x.expand(output.shape)[where]).double(), wide(output[where]).double()
     ok = inputs.isfinite() & wanted.isfinite()
@@ -240,7 +245,8 @@ def _line_of(i: int, slope: float, shift: float) -> Callable[[list[Any]], CheapA
 
 
 def _mean_shape(x: torch.Tensor, axis: int, output: torch.Tensor) -> bool | None:
-    """Whether the mean keeps its axis to fit the output's shape; None where it does not fit."""
+    """Returns whether the mean keeps its axis to fit the output's shape; None where it does not
+    fit."""
     shape = list(x.shape)
     for kept in (True, False):
         mean = shape[:axis] + [1] * kept + shape[axis + 1 :]
@@ -254,7 +260,7 @@ def _mean_of(i: int, axis: int, kept: bool) -> Callable[[list[Any]], CheapAnswer
 
 
 def _test(fits: list[AnswerFit], output: torch.Tensor, inputs: list[Any]) -> None:
-    """Measure each fit on one more draw; those that pass nothing are dropped."""
+    """Measures each fit on one more draw, and drops fits that pass no tolerance."""
     for fit in list(fits):
         fit.gap = fit.gap.worse(gap(output, fit.answer(inputs)))
         if not fit.gap.passes_any:
@@ -302,7 +308,8 @@ def _redraw_each(
     outputs: Outputs,
     redrawn: dict[int, Gap | None],
 ) -> None:
-    """Swap one input for that of the draw before; inputs that matter leave `redrawn`."""
+    """Swaps each input in turn for that of the draw before. Inputs that change the outputs leave
+    `redrawn`."""
     before, inputs = draws
     for i, known in list(redrawn.items()):
         if before[i].shape != inputs[i].shape or torch.equal(before[i], inputs[i]):
@@ -316,7 +323,8 @@ def _redraw_each(
 
 
 def _single_value(tensor: torch.Tensor) -> float | None:
-    """The number that all elements are, of tensors with more than one."""
+    """Returns the number that all elements of a tensor are; None if they differ, or there is only
+    one."""
     if tensor.numel() < 2 or tensor.dtype is torch.bool:
         return None
     low, high = torch.aminmax(tensor)
@@ -324,6 +332,7 @@ def _single_value(tensor: torch.Tensor) -> float | None:
 
 
 def _stray_share(output: torch.Tensor) -> float:
+    # A finite sum proves that every element is finite. A sum that overflows proves nothing.
     if not output.is_floating_point() or bool(output.sum(dtype=torch.float32).isfinite()):
         return 0.0
     return int((~output.isfinite()).sum()) / output.numel()
@@ -337,7 +346,8 @@ def _strays(shares: list[float]) -> Iterator[Finding]:
 
 
 def _allowed(subject: Subject, look: _Look, seed: int) -> list[Allowed]:
-    """The error that `strict` allows; by the oracle where it can make a difference."""
+    """Returns the error that `strict` allows for each output, by the oracle where it can make a
+    difference."""
     floors = [Allowed.by_floor(output.dtype) for output in look.outputs]
     close = [fit.gap for fits in look.fits for fit in fits]
     close += [distance for distance in look.redrawn.values() if distance is not None]
@@ -357,7 +367,8 @@ TIGHT = min(bound for bound in TOLERANCES.values() if bound is not None)
 
 
 def _chain(i: int, fits: list[AnswerFit], allowed: Allowed) -> list[Finding]:
-    """Fits that pass, each only where it passes a tighter tolerance than those before it."""
+    """Returns findings for fits that pass, each only if it passes a tighter tolerance than those
+    before it."""
     chain: list[Finding] = []
     covered: set[str] = set()
     for fit in fits:
@@ -383,7 +394,7 @@ def _chain(i: int, fits: list[AnswerFit], allowed: Allowed) -> list[Finding]:
 
 
 def _slack(i: int, output: torch.Tensor) -> Iterator[Finding]:
-    """Integers that a relative tolerance would let be off by one or more."""
+    """Yields a finding for integers that a relative tolerance would let be wrong by one or more."""
     if output.dtype is torch.bool or output.is_floating_point() or not output.numel():
         return
     largest = float(wide(output).abs().max())
@@ -417,5 +428,5 @@ def _unused_inputs(
 
 
 def _figure(value: float) -> float | None:
-    """Records hold no NaN and no infinity."""
+    """Returns the figure, or None for NaN and infinity, which records do not hold."""
     return value if abs(value) < float("inf") else None

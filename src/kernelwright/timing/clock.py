@@ -12,11 +12,11 @@ from kernelwright.timing.stages import stage
 
 @contextmanager
 def gpu_lock(index: int = 0, *, shared: bool = False, for_long: bool = False) -> Iterator[None]:
-    """Use GPU `index` until the block is left: alone, or beside others that share it.
+    """Holds GPU `index` until the block is left: alone, or beside others that share it.
 
-    Whoever waits to have it alone keeps later comers out, so that sharers cannot starve it; but not
-    while somebody shares it `for_long`: until then others come and go. The system frees the lock
-    when its holder dies. Not reentrant.
+    A process that waits to have the GPU alone keeps later comers out, so that sharers cannot starve
+    it. An exception are processes that share it `for_long`: until the last of them is done, others
+    come and go. The system frees the lock when its holder dies. Not reentrant.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with ExitStack() as locks:
@@ -24,6 +24,7 @@ def gpu_lock(index: int = 0, *, shared: bool = False, for_long: bool = False) ->
             gpu = _name_for_all(index)
             if for_long or not shared:
                 locks.enter_context(_file_lock(f"gpu{gpu}-long", kind))
+            # All wait here in turn: behind a process that wants the GPU alone, sharers wait too.
             leave_queue = locks.enter_context(_file_lock(f"gpu{gpu}-queue", fcntl.LOCK_EX))
             locks.enter_context(_file_lock(f"gpu{gpu}", kind))
             leave_queue()
@@ -31,20 +32,21 @@ def gpu_lock(index: int = 0, *, shared: bool = False, for_long: bool = False) ->
 
 
 def gpus() -> list[str]:
-    """Names of the GPUs that this process is shown, the same in every process."""
+    """Returns the names of the GPUs that this process is shown, the same names in every process."""
     import torch
 
     return [_name_for_all(index) for index in range(torch.cuda.device_count())]
 
 
 def _name_for_all(index: int) -> str:
-    """Every process's name for the GPU that this process counts as `index` of those it is shown."""
+    """Returns the name that all processes use for the GPU that this process counts as `index`."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return shown[index].strip() or str(index) if index < len(shown) else str(index)
 
 
 @contextmanager
 def _file_lock(name: str, kind: int) -> Iterator[Callable[[], None]]:
+    """Holds a lock of this user; gives a function that releases the lock early."""
     path = Path(tempfile.gettempdir(), f"kernelwright-{os.getuid()}-{name}.lock")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""The CUDA driver's library, for what PyTorch has no name for."""
+"""Access to the CUDA driver's library, for calls that PyTorch has no name for."""
 
 import ctypes
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 
 @cache
 def driver() -> ctypes.CDLL | None:
-    """None where there is no driver."""
+    """Returns the driver's library; None where there is no driver."""
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:

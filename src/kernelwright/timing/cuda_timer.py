@@ -31,14 +31,15 @@ class Stopwatch(Protocol):
 
 
 def stopwatch() -> Stopwatch:
-    """Times one call on the current stream, from an idle device with nothing of use in L2.
+    """Returns a function that times one call on the current stream, from an idle device and a cold
+    L2.
 
-    The call is queued behind the flush (some 0.1 ms), so that a short one is not made longer by its
-    own launch. What it leaves running on other streams or starts from other threads is waited for,
+    The call is queued behind the flush (some 0.1 ms), so that its own launch does not make a short
+    call longer. Work that it leaves on other streams, or starts from other threads, is waited for
     and added.
 
-    Make it before any code loads that is not trusted: the functions it uses are looked up here,
-    most of them in C, and replacing them in torch or `time` later changes nothing.
+    Make it before any code loads that is not trusted. The functions that it uses are looked up
+    here, most of them in C: if a candidate replaces them in torch or `time` later, nothing changes.
     """
     begin, end = event_pair()
     base = torch._C._CudaEventBase
@@ -68,10 +69,12 @@ def stopwatch() -> Stopwatch:
 
 
 def holding_back(stream: torch.cuda.Stream) -> Callable[[], None]:
-    """Makes all of PyTorch's other streams wait for what is queued on this one.
+    """Returns a function that makes all of PyTorch's other streams wait for the work queued on this
+    stream.
 
-    They do not by themselves: what a call launches there would run during its pause. PyTorch hands
-    out no further ones, but for the default streams, which wait for each other.
+    They do not wait by themselves: work that a call launches there would run during its pause.
+    PyTorch hands out no further streams. Default streams need no help, because they wait for each
+    other.
     """
     make, reached = torch.cuda.Stream, torch.cuda.Event()  # type: ignore[no-untyped-call]
     record, wait = torch._C._CudaEventBase.record, torch._C._CudaEventBase.wait
@@ -90,11 +93,13 @@ def holding_back(stream: torch.cuda.Stream) -> Callable[[], None]:
 def pooled_streams(
     make: Callable[..., torch.cuda.Stream] = torch.cuda.Stream,
 ) -> list[torch.cuda.Stream]:
-    """Every stream that PyTorch hands out on the current device: some of each priority, in turn."""
+    """Returns every stream that PyTorch hands out on the current device: some of each priority, in
+    turn."""
     streams: dict[int, torch.cuda.Stream] = {}
     priority = 0
     while True:
         num_before = len(streams)
+        # The pool is a ring: the first stream that comes a second time ends the round.
         while (stream := make(priority=priority)).cuda_stream not in streams:
             streams[stream.cuda_stream] = stream
         if (
@@ -105,15 +110,16 @@ def pooled_streams(
 
 
 def event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:
-    """Events to record before and after what is to be timed."""
+    """Returns two timing events, to record before and after the work."""
     begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     return begin, end
 
 
 def l2_flush() -> Callable[[], None]:
-    """Reads and writes memory of four times the L2's size, at least 256 MiB, so that lines kept
-    for reading go too; lines kept by an access-policy window are given up first."""
+    """Returns a function that reads and writes memory of four times the L2's size, at least 256
+    MiB. Lines that are kept for reading go too; lines kept by an access-policy window are given up
+    first."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     num_words = max(4 * properties.L2_cache_size, 256 << 20) // 4
     zeros, add, reset = torch.zeros, torch.Tensor.add_, _persisting_reset()
@@ -129,6 +135,7 @@ def l2_flush() -> Callable[[], None]:
 
 
 def _persisting_reset() -> Callable[[], object]:
-    """The driver's call; where its library has no such name, the flush has to do."""
+    """Returns the driver's call that gives up persisting lines. A driver without the call leaves
+    this to the flush."""
     reset = getattr(driver(), "cuCtxResetPersistingL2Cache", None)
     return (lambda: None) if reset is None else (lambda: reset())

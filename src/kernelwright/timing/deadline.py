@@ -27,7 +27,8 @@ class Deadline:
         return self.left_s() <= 0
 
     def check(self) -> None:
-        """
+        """Raises an exception if the deadline has passed.
+
         Raises:
             OutOfTime: the deadline has passed.
         """
@@ -35,7 +36,8 @@ class Deadline:
             raise OutOfTime("the budget is spent")
 
     def share(self, fraction: float) -> Self:
-        """The deadline of a part of the job that gets this fraction of the time that is left."""
+        """Returns the deadline of a part of the job that gets this fraction of the time that is
+        left."""
         worked, clock = worked_s(), time.monotonic()
         return type(self)(
             worked + fraction * max(self.worked_s - worked, 0.0),
@@ -43,8 +45,8 @@ class Deadline:
         )
 
     def for_other_threads(self) -> Self:
-        """The same deadline on the clock alone: each thread has a count of its own of the seconds
-        that it waited for others."""
+        """Returns the same deadline on the clock alone. Each thread counts the seconds that it
+        waited for others, so another thread's count does not apply."""
         return type(self)(clock_s=time.monotonic() + self.left_s())
 
 
@@ -65,10 +67,11 @@ class Budget:
     def start(
         cls, seconds: float, *, wall_s: float | None = None, begin_s: float | None = None
     ) -> Self:
-        """
+        """Starts a budget.
+
         Args:
-            seconds: of the user's time.
-            wall_s: seconds on the clock, the waiting for other processes included. Without a value
+            seconds: seconds of the user's time.
+            wall_s: seconds on the clock, the waiting for other processes included. Without a value,
                 waiting counts as well: the end is after `seconds` on the clock.
             begin_s: on `time.monotonic`, when the job began; now if not given.
         """
@@ -80,5 +83,5 @@ class Budget:
         return cls(seconds, begin, end)
 
     def spent_s(self) -> float:
-        """Seconds since the job began, on the clock."""
+        """Returns seconds since the job began, on the clock."""
         return time.monotonic() - self.begin.clock_s

@@ -22,16 +22,17 @@ PEAKS: dict[str, Peak] = {
 
 
 def peak_of(gpu_name: str) -> Peak | None:
-    """Peaks of the GPU with this device name; None where it is not known."""
+    """Returns the peaks of the GPU with this device name; None where the GPU is not known."""
     return next((peak for key, peak in PEAKS.items() if key in gpu_name), None)
 
 
 def floor_ms(
     gpu_name: str, num_bytes: int, num_flops: int, arithmetic: str = "bf16"
 ) -> float | None:
-    """Least time in ms to move `num_bytes` and do `num_flops`; None on an unknown GPU.
+    """Returns the least time in ms to move `num_bytes` and do `num_flops`; None on an unknown GPU.
 
-    The default arithmetic is the fastest one: a candidate may choose it.
+    The default arithmetic is the fastest one, because a candidate may choose it (the roofline
+    model: Williams et al., 2009).
     """
     peak = peak_of(gpu_name)
     if peak is None:

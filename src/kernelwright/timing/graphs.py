@@ -13,11 +13,12 @@ _NUM_WARMUPS, _NUM_CAPTURES = 2, 2
 def capture(
     call: Callable[[], object], refresh: Callable[[], None]
 ) -> tuple[torch.cuda.CUDAGraph, object]:
-    """The call's graph and what the captured call returned: memory that every replay writes.
+    """Captures the call as a CUDA graph. Returns the graph, and the memory that every replay
+    writes.
 
     It is captured twice, and the second capture counts: a call that launches only in the first one
-    shows. `refresh` writes the call's inputs in place; it runs before every warm-up and capture, so
-    that what follows updates of them (packed weights) is in the graph.
+    is found. `refresh` writes the call's inputs in place. It runs before every warm-up and capture,
+    so that work that follows updates of inputs (packed weights) is in the graph.
 
     Raises:
         Exception: whatever the call raised, or what makes capture illegal (waiting for the device).
@@ -46,11 +47,12 @@ def capture(
 def capturing(
     graph: torch.cuda.CUDAGraph, *, pool: Any = None, stream: torch.cuda.Stream | None = None
 ) -> Iterator[None]:
-    """Launches of the block become `graph`; launches of other threads meanwhile do not.
+    """Captures launches of the block as `graph`; launches of other threads meanwhile are not
+    captured.
 
-    As `torch.cuda.graph`, but after a capture that fails PyTorch is as it was before. By itself it
-    leaves the capture's stream current, its pool open, and the generator of random numbers waiting
-    for its end (2.11): draws fail then, and the end of any `MemPool` ends the process.
+    Works as `torch.cuda.graph`, but a capture that fails leaves PyTorch as it was before. By itself
+    PyTorch leaves the capture's stream current, its pool open, and the generator of random numbers
+    waiting for its end (2.11). Draws fail then, and the end of any `MemPool` ends the process.
 
     Args:
         pool: of another graph, whose memory this one computes in too; None: its own.
@@ -69,7 +71,7 @@ def capturing(
 
 
 def _has_ended(graph: torch.cuda.CUDAGraph) -> bool:
-    """Whether its capture came to a good end, whatever was raised on the way."""
+    """Whether the graph's capture came to a good end, whatever was raised on the way."""
     try:
         graph.pool()
     except RuntimeError:
@@ -78,7 +80,8 @@ def _has_ended(graph: torch.cuda.CUDAGraph) -> bool:
 
 
 def _give_up(pool: Any, device_index: int) -> None:
-    """Undo what PyTorch leaves of a capture that failed."""
+    """Undoes what PyTorch leaves of a capture that failed: the open pool and the waiting
+    generator."""
     # Where PyTorch has ended it (2.13), or it had not begun, the first call raises. What was taken
     # from the pool stays reserved then: better than to give back what another graph uses.
     with suppress(RuntimeError):
@@ -92,7 +95,8 @@ def _give_up(pool: Any, device_index: int) -> None:
 
 @contextmanager
 def _no_waiting(is_strict: bool) -> Iterator[None]:
-    """Operators that wait for the device raise: better here than in the middle of a capture."""
+    """Makes operators that wait for the device raise, if `is_strict`. Such an error is better here
+    than in the middle of a capture."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the mode is a prototype

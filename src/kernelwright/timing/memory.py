@@ -7,7 +7,8 @@ KEPT_SHARE = 0.1
 
 
 def give_back() -> None:
-    """Free what PyTorch keeps for later, where that is much."""
+    """Frees memory that PyTorch keeps for later, if that is more than `KEPT_SHARE` of the
+    device."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return
     total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory

@@ -33,7 +33,8 @@ class Pairs:
         self.candidate_ms.append(pair[1])
 
     def interval(self) -> tuple[float, float]:
-        """95% interval of the ratio of medians, reference / candidate, by resampling pairs."""
+        """Returns the 95% interval of the ratio of medians, reference / candidate, by resampling
+        pairs."""
         return ratio_interval(self.reference_ms, self.candidate_ms, is_paired=True)
 
 
@@ -45,10 +46,18 @@ def take_pairs(
     now: Callable[[], float] = time.monotonic,
     draw: Callable[[int], int] = secrets.randbelow,
 ) -> Pairs:
-    """Warm up, take a first batch, and from its noise and pace decide how many more to take.
+    """Warms up, takes a first batch, and decides from its noise and pace how many more pairs to
+    take.
 
-    In each third of all pairs at least one is judged; `draw` decides which, so that no candidate
-    can know. The number follows from the first batch alone, never from a ratio that looks good.
+    In each third of all pairs at least one is judged. `draw` decides which, so that no candidate
+    can know. The number of pairs follows from the first batch alone, never from a ratio that looks
+    good.
+
+    Args:
+        measure: takes one pair of times.
+        budget_s: seconds that all pairs may take; the first batch is taken in any case.
+        warmup: pairs before the timed ones.
+        draw: returns a random number below its argument.
     """
     for number in range(-warmup, 0):
         measure(number, False)
@@ -64,7 +73,8 @@ def take_pairs(
 
 
 def planned(first: Pairs, pair_s: float, budget_s: float) -> int:
-    """Pairs to take in all, whole batches: the interval narrows with the root of their number."""
+    """Returns the number of pairs in all, in whole batches. The interval narrows with the root of
+    the number, so the wanted number grows with the square of the width."""
     low, high = first.interval()
     width = (high - low) * median(first.candidate_ms) / median(first.reference_ms)
     wanted = max(BATCH * (width / WIDTH) ** 2, USUAL_PAIRS)
@@ -73,7 +83,8 @@ def planned(first: Pairs, pair_s: float, budget_s: float) -> int:
 
 
 def drawn_from_thirds(begin: int, num: int, draw: Callable[[int], int]) -> set[int]:
-    """One pair of each third of the first `num`, among those from `begin` on."""
+    """Draws one pair of each third of the first `num`, among the pairs from `begin` on."""
     thirds = (range(part * num // 3, (part + 1) * num // 3) for part in range(3))
+    # Pairs of the first batch have been drawn before the number of pairs was known.
     left = ([number for number in third if number >= begin] for third in thirds)
     return {numbers[draw(len(numbers))] for numbers in left if numbers}

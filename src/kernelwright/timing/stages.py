@@ -1,7 +1,8 @@
 """Where the time goes: seconds of this process by stage, summed over its threads.
 
-Stages nest; what an inner one takes is not the outer one's. They are seconds on the clock of the
-thread that waits: kernels that a stage only enqueued show where their results are read.
+Stages nest, and the time of an inner stage is not counted for the outer one. A stage counts seconds
+on the clock of the thread that waits. So the time of kernels that a stage only enqueued is counted
+where their results are read.
 """
 
 import threading
@@ -27,7 +28,7 @@ class stage(ContextDecorator):
     """Counts the time of a block, or of every call of a function.
 
     Args:
-        is_waiting: for other processes: no work of ours (`worked_s`).
+        is_waiting: the stage waits for other processes, and is no work of ours (`worked_s`).
     """
 
     def __init__(self, name: str, *, is_waiting: bool = False) -> None:
@@ -54,12 +55,13 @@ class stage(ContextDecorator):
 
 
 def worked_s() -> float:
-    """A clock for budgets: it stands still while this thread waits for other processes."""
+    """Returns seconds on a clock for budgets, which stands still while this thread waits for other
+    processes."""
     return time.monotonic() - _open.waited_s
 
 
 def take_spent() -> dict[str, float]:
-    """Seconds by stage since this was asked last."""
+    """Returns the seconds by stage since the last call."""
     with _lock:
         spent = dict(_spent_s)
         _spent_s.clear()

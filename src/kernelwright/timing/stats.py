@@ -12,7 +12,7 @@ _NUM_RESAMPLES = 1_000
 
 
 def summarize(times_ms: Sequence[float], seed: int = 0) -> Timing:
-    """Median of the samples with a 95% percentile-bootstrap interval of the median.
+    """Returns the median of the samples, with a 95% percentile-bootstrap interval of the median.
 
     The interval is a deterministic function of samples and seed and always contains the median.
     Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13.
@@ -36,12 +36,12 @@ def summarize(times_ms: Sequence[float], seed: int = 0) -> Timing:
 def ratio_interval(
     slow_ms: Sequence[float], fast_ms: Sequence[float], seed: int = 0, *, is_paired: bool = False
 ) -> tuple[float, float]:
-    """95% bootstrap interval of median(slow) / median(fast); it contains the ratio itself.
-    Excluding 1 means a difference.
+    """Returns the 95% bootstrap interval of median(slow) / median(fast), which contains the ratio
+    itself. The sides differ if the interval excludes 1.
 
     Args:
         is_paired: sample i of both sides was taken side by side. Pairs are then drawn whole, so
-            that a drift both share does not widen the interval.
+            that a drift that both share does not widen the interval.
 
     Raises:
         ValueError: no samples on one side, or pairs with one half missing.
@@ -59,15 +59,16 @@ def ratio_interval(
 
 
 def noise_floor(times_ms: Sequence[float]) -> float | None:
-    """How far two medians of the same calls lie apart, as a share of one: of the even and the odd
-    samples of one callable, the 95% bootstrap bound of |ratio - 1|. None below two samples."""
+    """Returns how far two medians of the same calls lie apart, as a share of one. The even and the
+    odd samples of one callable are compared: the result is the 95% bootstrap bound of |ratio - 1|.
+    None below two samples."""
     if len(times_ms) < 2:
         return None
     return max(abs(bound - 1.0) for bound in ratio_interval(times_ms[::2], times_ms[1::2]))
 
 
 def _resamples(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Places of the samples that are drawn, (resamples, count)."""
+    """Draws positions of samples with replacement, (resamples, count)."""
     return rng.integers(count, size=(_NUM_RESAMPLES, count))
 
 

@@ -47,18 +47,21 @@ def take_turns(
     rounds: int = ROUNDS,
     repeats: int = REPEATS,
 ) -> dict[str, list[float]]:
-    """Times in ms by contender, in the order in which they were taken. Only the contender whose
-    turn it is has inputs.
+    """Returns times in ms by contender, in the order in which they were taken. Only the contender
+    whose turn it is has inputs.
 
     Args:
         draw: fresh inputs under a seed below 2^31.
-        seed: of all draws.
+        seed: seed of all draws.
+        rounds: rounds with inputs of their own.
+        repeats: timed calls of each contender in a round.
     """
     samples: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
     for number in range(rounds):
         round_seed = derive(seed, number) % (1 << 31)
         inputs = draw(round_seed)
+        # Another contender begins each round, so that no place in the round favours one of them.
         first = number % len(names)
         for name in names[first:] + names[:first]:
             contender = contenders[name]
@@ -71,10 +74,8 @@ def take_turns(
 
 
 def compared(samples: Mapping[str, Sequence[float]]) -> Compared:
-    """Medians of all contenders, and how much faster OURS is than each of the others.
-
-    The call number i of every contender belongs to the same turn, so whole turns are resampled.
-    """
+    """Returns medians of all contenders, and how much faster OURS is than each of the others. The
+    call number i of every contender belongs to the same turn, so whole turns are resampled."""
     ours = samples.get(OURS)
     return Compared(
         {name: summarize(times) for name, times in samples.items()},

@@ -13,10 +13,11 @@ _BLOCKING_SYNC = 4
 
 
 def sleep_while_waiting(index: int = 0) -> None:
-    """Have this process sleep whenever it waits for GPU `index`; before CUDA is initialised.
+    """Makes this process sleep whenever it waits for GPU `index`. Call it before CUDA is
+    initialised.
 
-    A wait takes some ten microseconds longer then, so that whoever takes times must not. Where the
-    driver refuses, waits spin.
+    A wait then takes some ten microseconds longer, so a process that takes times must not call
+    this. Where the driver refuses, waits spin.
     """
     cuda, device = driver(), ctypes.c_int()
     if cuda is not None and not cuda.cuInit(0) and not cuda.cuDeviceGet(_at(device), index):
@@ -24,7 +25,7 @@ def sleep_while_waiting(index: int = 0) -> None:
 
 
 def sleeps_while_waiting(index: int = 0) -> bool:
-    """Whether this process does; once CUDA is initialised."""
+    """Whether this process sleeps while it waits for the GPU, after CUDA is initialised."""
     cuda, device, flags, is_active = driver(), ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
     if cuda is None or cuda.cuDeviceGet(_at(device), index):
         return False

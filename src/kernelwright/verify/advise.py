@@ -1,8 +1,8 @@
 """The advisory stage: a language model is asked whether the kernels really replace the reference.
 
-It sees what rules and probes may not: an operator left out that happens not to matter, constants
-for answers. It can add a flag to a verdict or a line of advice and nothing else: the candidate's
-text is hostile and may talk to the model, so what comes back decides nothing.
+The model may notice faults that rules and probes miss: an operator left out that happens not to
+matter, constants for answers. It can add flags or a line of advice to a verdict, and nothing else.
+The candidate's text is hostile and may talk to the model, so the model's answer decides nothing.
 """
 
 import json
@@ -67,12 +67,12 @@ class Adviser:
     endpoint: Endpoint
 
     def review(self, reference: str, candidate: str, verdict: Verdict) -> Verdict:
-        """The same verdict, with flags where the model doubts the candidate.
+        """Returns the same verdict, with flags where the model doubts the candidate.
+
+        Whatever goes wrong here becomes a line of advice: the verdict stands.
 
         Args:
             reference: the reference's text; empty where there is none to show.
-
-        Whatever goes wrong here becomes a line of advice: the verdict stands.
         """
         if not reference:
             return _advised(verdict, "the adviser was not asked: the reference has no text")
@@ -101,14 +101,15 @@ def _advised(verdict: Verdict, line: str) -> Verdict:
 
 
 def reference_text(task: Task) -> str:
-    """The text of a task's reference; empty where it is known as a function alone."""
+    """Returns the text of a task's reference; empty where it is known as a function alone."""
     if isinstance(task, ModuleTask | FunctionTask):
         return task.text
     return to_text(task.program) if isinstance(task, ProgramTask) else ""
 
 
 def conversation(reference: str, candidate: str, verdict: Verdict) -> list[Message]:
-    """The messages to the model. The mark is drawn anew each time: no text can hold it."""
+    """Returns the messages to the model. The mark is drawn anew each time, so that no text can
+    contain it."""
     mark = f"=== {secrets.token_hex(8)} ==="
     outcome = f"{'accepted' if verdict.accepted else 'rejected'}, {verdict.code.value}"
     if verdict.launches:
@@ -118,9 +119,10 @@ def conversation(reference: str, candidate: str, verdict: Verdict) -> list[Messa
 
 
 def read_opinion(text: str) -> Opinion | None:
-    """The one JSON object an answer consists of, thinking and fence around it aside.
+    """Returns the opinion if the answer is one JSON object; thinking and a code fence around it may
+    be there. None for any other answer.
 
-    An object somewhere inside other text is not taken: the model may be quoting the candidate.
+    An object inside other text is not taken: the model may be quoting the candidate.
     """
     text = re.sub(r"\A\s*<think>.*?</think>", "", text, count=1, flags=re.DOTALL).strip()
     fenced = re.fullmatch(r"```(?:json)?[ \t]*\n(.*?)\n?```", text, flags=re.DOTALL)
@@ -140,6 +142,6 @@ def read_opinion(text: str) -> Opinion | None:
 
 
 def _printable(text: str) -> str:
-    """One line without control characters: a terminal obeys them."""
+    """Returns one line without control characters, which a terminal would obey."""
     kept = "".join(c if c.isprintable() else " " for c in text[: 4 * MAX_REASON_CHARS])
     return " ".join(kept.split())[:MAX_REASON_CHARS]

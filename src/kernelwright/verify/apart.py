@@ -68,7 +68,11 @@ def _close() -> None:
 
 
 def verify_apart(request: Record, say: Say) -> Verdict:
-    """The verdict that `api.verify` gives for these arguments, in the child process.
+    """Returns the verdict that `api.verify` gives for these arguments, in the child process.
+
+    Args:
+        request: keyword arguments of `api.verify`, as JSON.
+        say: is told what the child does next.
 
     Raises:
         UsageError: the reference or an option is wrong; the reference ended its process, or did not
@@ -81,6 +85,7 @@ def verify_apart(request: Record, say: Say) -> Verdict:
             _children.append(_VerdictChild())
         try:
             answer = _children[0].ask(request, say)
+        # An answer that comes late would be read as the answer to the next request.
         except BaseException:
             _close()
             raise
@@ -95,7 +100,7 @@ def verify_apart(request: Record, say: Say) -> Verdict:
 
 
 def serve() -> None:
-    """In the child: judge what is asked until the parent closes the pipe."""
+    """Judges requests in the child process until the parent closes the pipe."""
     supervised.attach()
     from kernelwright.verify.api import verify
 

@@ -31,10 +31,10 @@ def verify(
     adviser: Adviser | None = None,
     progress: Say | None = None,
 ) -> Verdict:
-    """The verdict on a candidate against its reference.
+    """Returns the verdict on a candidate against its reference.
 
     A reference that is a file or a factory is loaded and run in a child process: its code cannot
-    end or hang the caller's. A `Task` is judged in the caller's process.
+    end or hang the caller's process. A `Task` is judged in the caller's process.
 
     Args:
         ref: a file, `package.module:factory` or a task. Where it has a `Model`, the candidate must
@@ -45,7 +45,7 @@ def verify(
         mode: "hybrid" (library calls may stay) or "pure" (Triton kernels for all computation).
         contract: "fixed" (right for the task's own sizes, layout and mode) or "drop-in" (right
             wherever the reference is).
-        timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
+        timeout_s: seconds that one request to the guest may take; by default 60, on a GPU 120.
         large: judge a case of more than 2^31 elements too (GPU, programs that can be resized).
         training: judge in train mode (True) or eval mode (False). None: as the reference's code
             leaves its module, mostly train mode. A `Task` stays in its own mode.
@@ -78,7 +78,8 @@ def verify(
 
 
 def _candidate(given: str | Path | Candidate) -> Candidate:
-    """Bytes that are no UTF-8 become what no Python file holds: the judge says so."""
+    """Returns the candidate of a path or text. Bytes that are no UTF-8 become lone surrogates,
+    which no Python file holds: the judge then rejects the text."""
     if isinstance(given, Candidate):
         return given
     if isinstance(given, str) and "\n" in given:

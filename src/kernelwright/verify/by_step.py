@@ -1,4 +1,4 @@
-"""Which kernels of a candidate are right: each step of its entry judged alone."""
+"""Judges each step of a candidate's entry alone, to see which kernels are right."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ class StepVerdict:
 
 
 def program_of(ref: Path) -> Program:
-    """The program that a reference file holds.
+    """Returns the program that a reference file holds.
 
     Raises:
         UsageError: the file cannot be read, or holds no program.
@@ -49,7 +49,7 @@ def verify_steps(
     mode: str,
     progress: Say | None = None,
 ) -> list[StepVerdict]:
-    """The verdict on each step of a candidate that can be judged alone
+    """Returns the verdict on each step of a candidate that can be judged alone
     (`programs.fragments.decompose`). Nothing is timed.
 
     Args:

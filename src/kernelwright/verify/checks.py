@@ -21,7 +21,7 @@ gaps between small kernels; what takes nearly all of it is where the work is don
 
 
 def check_process(born: ProcessState, now: ProcessState) -> None:
-    """The guest's process is as it was before it ran anything of the candidate's."""
+    """Refuses a guest whose settings, running work or objects differ from those at birth."""
     for name in sorted(born.settings.keys() | now.settings.keys()):
         before, after = born.settings.get(name), now.settings.get(name)
         if before != after:
@@ -39,8 +39,9 @@ def check_process(born: ProcessState, now: ProcessState) -> None:
 
 
 def check_structure(ran: Ran, answer: ReferenceAnswer, *, is_exact: bool = False) -> None:
-    """Outputs are plain tensors in the order of the reference. A list may be a tuple. A container
-    of one tensor may be the tensor itself.
+    """Refuses outputs that are not plain tensors in the order of the reference.
+
+    A list may be a tuple, and a container of one tensor may be the tensor itself.
 
     Args:
         is_exact: the containers must also be those of the reference.
@@ -57,12 +58,12 @@ def check_structure(ran: Ran, answer: ReferenceAnswer, *, is_exact: bool = False
 
 
 def check_values(ran: Ran, expected: Expected, precision: str) -> ErrorFigures | None:
-    """Outputs against the oracle; their error figures."""
+    """Compares outputs with the oracle, and returns their error figures. Raises `WrongOutputs`."""
     return check_comparison(compare(ran.outputs, expected, precision))
 
 
 def check_comparison(comparison: Comparison) -> ErrorFigures | None:
-    """As `check_values`, of outputs that have been compared."""
+    """Does the work of `check_values` for outputs that have been compared."""
     if comparison.mismatch is not None:
         raise WrongOutputs(comparison.mismatch.code, comparison.mismatch.message, comparison.errors)
     return comparison.errors
@@ -71,11 +72,14 @@ def check_comparison(comparison: Comparison) -> ErrorFigures | None:
 def check_state(
     called: Called, answer: ReferenceAnswer, precision: str, *, is_drop_in: bool
 ) -> ErrorFigures | None:
-    """Parameters and buffers that the reference changes must change in the same way; all others
-    must stay. Plain attributes that the reference changes must have its values.
+    """Refuses parameters and buffers that do not change as the reference's do; all others must
+    stay. Plain attributes that the reference changes must have its values.
 
     Args:
         is_drop_in: integer buffers and attributes must not be missing.
+
+    Returns:
+        The worst error figures; None if no floating-point state was compared.
     """
     errors = None
     for name, expected in answer.state.items():
@@ -99,6 +103,8 @@ def check_state(
 
 
 def _check_attributes(called: Called, answer: ReferenceAnswer, *, is_drop_in: bool) -> None:
+    """Refuses numbers and texts that differ from the reference's after the call. Tensors are not
+    compared."""
     for path, wanted in answer.attributes.items():
         if isinstance(wanted, torch.Tensor):
             continue  # outputs of later calls show their effect
@@ -114,7 +120,7 @@ def _check_attributes(called: Called, answer: ReferenceAnswer, *, is_drop_in: bo
 
 
 def _is_near(value: object, wanted: object) -> bool:
-    """Floats that differ by rounding. Any other object may stand for a number."""
+    """Whether two floats differ by rounding. An object (a dict here) may stand for a number."""
     if isinstance(value, dict):
         return True
     if isinstance(value, float) and isinstance(wanted, float):
@@ -123,8 +129,8 @@ def _is_near(value: object, wanted: object) -> bool:
 
 
 def check_inputs(ran: Ran, answer: ReferenceAnswer, precision: str) -> None:
-    """Inputs are as the reference leaves them. No output shares memory with an input, unless the
-    output of the reference does."""
+    """Refuses inputs that the reference leaves otherwise, and outputs that share memory with an
+    input where the reference's do not."""
     changed = sorted(set(ran.changed_inputs) - answer.inputs.keys())
     if changed:
         message = f"input {changed[0]} is changed by the call"
@@ -142,14 +148,16 @@ def check_inputs(ran: Ran, answer: ReferenceAnswer, precision: str) -> None:
 
 
 def check_ownership(ran: Ran, answer: ReferenceAnswer) -> None:
-    """Outputs own their memory, unless the outputs of the reference share memory too."""
+    """Refuses outputs that share memory with each other, with state or with earlier outputs, where
+    the reference's do not."""
     if pairs := sorted(set(ran.shared) - answer.shared):
         message = f"outputs {pairs[0][0]} and {pairs[0][1]} share memory"
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
     if shared := sorted(set(ran.held) - answer.held):
         message = f"output {shared[0]} shares memory with a parameter or buffer"
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
-    others = answer.held | {output for output, _ in answer.aliases}  # not theirs to keep
+    # An output that is a view of state or of an input changes with it, in the reference too.
+    others = answer.held | {output for output, _ in answer.aliases}
     if overwritten := sorted(set(ran.overwritten) - others):
         message = (
             f"the call writes to output {overwritten[0]} of an earlier call, or returns its memory"
@@ -159,14 +167,16 @@ def check_ownership(ran: Ran, answer: ReferenceAnswer) -> None:
 
 
 def check_bounds(ran: Ran) -> None:
-    """Nothing was written beside a tensor; reading there gives NaN."""
+    """Refuses a call that wrote beside a tensor. A read there gives NaN, which shows in the
+    values."""
     if ran.overrun:
         message = "memory just before or behind a tensor was written"
         raise Rejected(Stage.PROBE, Code.OUT_OF_BOUNDS, message)
 
 
 def check_launches(ran: Ran) -> None:
-    """A kernel of the candidate's own ran in this very call."""
+    """Refuses a call in which no kernel of the candidate's own ran. A call without elements has no
+    work."""
     has_work = any(output.numel() for output in ran.outputs)
     if has_work and not sum(ran.launches.values()):
         message = "none of the candidate's kernels was launched in the call"
@@ -174,7 +184,7 @@ def check_launches(ran: Ran) -> None:
 
 
 def check_dispatch(ran: Ran) -> None:
-    """`pure` mode: PyTorch hands out memory and views and computes nothing, nor does NumPy."""
+    """Refuses PyTorch and NumPy computing in `pure` mode. Memory and views are free."""
     operators = computing(ran.operators)
     left = [name.removeprefix("leaves.") for name in operators if name.startswith("leaves.")]
     if left:
@@ -186,8 +196,8 @@ def check_dispatch(ran: Ran) -> None:
 
 
 def check_share(library_share: float | None, mode: str) -> None:
-    """`pure` mode: own kernels do a share of the work on the GPU, whoever else it is that computes
-    (a library called directly leaves no operator to see)."""
+    """Refuses, in `pure` mode, a candidate whose own kernels take too small a share of the GPU's
+    time. A library that is called directly leaves no operator to see."""
     if mode == "pure" and library_share is not None and library_share > MAX_LIBRARY_SHARE:
         message = f"{library_share:.0%} of the GPU's time is outside the candidate's kernels"
         raise Rejected(Stage.PROBE, Code.LIBRARY_COMPUTE, message)

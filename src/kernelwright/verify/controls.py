@@ -78,7 +78,7 @@ class Control:
 
 
 def draw() -> Control:
-    """A new control, which nobody can foresee."""
+    """Draws a new control, which no candidate can foresee."""
     dice = secrets.SystemRandom()
     call, formula = dice.choice(list(_FORMS.items()))
     is_right = dice.random() < 0.5
@@ -98,8 +98,9 @@ def draw() -> Control:
 
 
 def _names(count: int) -> list[str]:
-    """Different names without a meaning, none of them a word of Python's."""
+    """Draws different names without a meaning, none of them a keyword of Python."""
     dice, names = secrets.SystemRandom(), set[str]()
     while len(names) < count:
+        # No keyword ends with an underscore.
         names.add("".join(dice.choices(_LETTERS, k=dice.randint(4, 7))) + "_")
     return list(names)

@@ -1,4 +1,5 @@
-"""Which ATen operators a candidate may run in `pure` mode: none that computes."""
+"""Decides which ATen operators a candidate may run in `pure` mode: only operators that compute
+nothing."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -19,7 +20,8 @@ MARKS = {"_conj", "_neg_view"}
 
 
 def computing(operators: Iterable[str]) -> list[str]:
-    """The overloads ("aten.add.Tensor") among these that compute something, in order."""
+    """Returns the operators among these that compute something, in order. Names are overloads
+    ("aten.add.Tensor"), or of the form "aten::relu"."""
     return [name for name in operators if not _is_free(name)]
 
 
@@ -35,8 +37,9 @@ def _is_free(name: str) -> bool:
 
 
 def _is_free_as_witnessed(name: str) -> bool:
-    """By name alone ("aten::relu"), as the observer below Python sees it (`sandbox.guest.witness`).
-    An operator that is made of others is judged by them: they are witnessed too."""
+    """Whether an operator is free by its name alone ("aten::relu"), as the observer below Python
+    sees it (`sandbox.guest.witness`). An operator that is made of others is free here, because the
+    others are witnessed too."""
     namespace, _, operator = name.partition("::")
     if namespace != "aten":
         return False
@@ -56,7 +59,7 @@ def _is_free_as_witnessed(name: str) -> bool:
 
 
 def _is_view(operator: str, overload: str) -> bool:
-    """The schema says that results share memory with an argument and nothing is written."""
+    """Whether the schema says that results share memory with an argument and nothing is written."""
     if operator in MARKS:
         return False
     packet = vars(torch.ops.aten).get(operator)

@@ -25,11 +25,12 @@ Layout = Callable[[Any], Any]
 
 @stage("look beyond")
 def look(trial: Trial, sessions: Lasting, cases: Cases) -> None:
-    """Try the candidate on strided inputs and in the other mode. Under `drop-in` both decide; under
-    `fixed` an error becomes advice.
+    """Tries the candidate on strided inputs and in the other mode. Under `drop-in` both decide;
+    under `fixed` an error becomes advice.
 
     Raises:
         Rejected: the candidate is wrong, under `drop-in`.
+        UsageError: the reference fails in the other mode, or the machine has no room.
     """
     _on_other_layouts(trial, sessions, cases)
     if isinstance(cases.base, ModuleTask) and cases.base.is_redrawn:
@@ -37,7 +38,7 @@ def look(trial: Trial, sessions: Lasting, cases: Cases) -> None:
 
 
 def _on_other_layouts(trial: Trial, sessions: Lasting, cases: Cases) -> None:
-    """Gaps between rows; under `drop-in` also dimensions in another order in memory."""
+    """Tries gaps between rows; under `drop-in` also dimensions in another order in memory."""
     for name, change in LAYOUTS.items() if trial.rules.is_drop_in else [STRIDED]:
         contiguous = cases.first_inputs()
         inputs = [change(value) for value in contiguous]
@@ -58,13 +59,14 @@ def _in_other_mode(trial: Trial, sessions: Lasting, cases: Cases, other: ModuleT
     mode = "train mode" if other.training else "eval mode"
     first = cases.first()
     posed = answered(other, replace(first.case, variant=mode), first.inputs, trial.rules)
+    # A module without dropout or batch norm does the same in both modes: nothing new is judged.
     if not _same(posed, first):
         _try(trial, sessions.open(other), other, posed, "follow self.training")
 
 
 def strided(value: Any) -> Any:
-    """The same values with gaps between rows, or between the elements of a vector. Other values
-    stay as they are."""
+    """Returns the same values with gaps between rows, or between the elements of a vector. Values
+    that have no such layout stay."""
     if not isinstance(value, torch.Tensor) or not value.ndim or not value.is_contiguous():
         return value
     if value.shape[-1] < 2:
@@ -76,7 +78,7 @@ def strided(value: Any) -> Any:
 
 
 def _exchanged(first: int, second: int) -> Layout:
-    """The same values with two dimensions exchanged in memory."""
+    """Returns a change that exchanges two dimensions in memory, and keeps shape and values."""
 
     def change(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not value.is_contiguous():
@@ -99,6 +101,7 @@ LAYOUTS: dict[str, Layout] = dict(
 
 
 def _same(one: Posed, other: Posed) -> bool:
+    """Whether both cases have equal outputs, and change the same state."""
     pairs = zip(one.answer.outputs.oracle, other.answer.outputs.oracle, strict=True)
     return one.answer.state.keys() == other.answer.state.keys() and all(
         a.shape == b.shape and torch.equal(a, b) for a, b in pairs
@@ -106,7 +109,8 @@ def _same(one: Posed, other: Posed) -> bool:
 
 
 def _try(trial: Trial, session: Session, task: Task, posed: Posed, remedy: str) -> None:
-    """Judge the candidate in a case that its task does not state."""
+    """Judges the candidate in a case that its task does not state. The trial's own figures stay as
+    they are."""
     aside = Trial(trial.rules, trial.candidate, name=trial.name)
     what = posed.case.variant
     try:

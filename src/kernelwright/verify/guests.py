@@ -27,10 +27,11 @@ Found = TypeVar("Found")
 
 
 def once_more(step: Callable[[], Found]) -> Found:
-    """The result of the step; it is tried again where a guest was lost for no candidate's fault.
+    """Returns the result of the step, which is tried again where a guest was lost for no
+    candidate's fault.
 
     Raises:
-        GuestLost: twice.
+        GuestLost: a guest was lost twice.
     """
     try:
         return step()
@@ -39,8 +40,10 @@ def once_more(step: Callable[[], Found]) -> Found:
 
 
 def concluded(step: Callable[[], Trial], begun: Trial, device: torch.device) -> Trial:
-    """The trial that the step gives. A fault that our own side could have is the candidate's only
-    where a control of ours works in a new guest: otherwise a policy could learn to break the host.
+    """Returns the trial that the step gives, and decides who is at fault where the guest is lost.
+
+    A fault that our own side could have is the candidate's only if a control of ours works in a new
+    guest. Otherwise a policy could learn to break the host.
 
     Args:
         begun: the trial before the step.
@@ -66,8 +69,8 @@ class LongLived:
 
     Args:
         start: makes a guest; in another thread where a spare is kept.
-        max_candidates: it may run, or hold, before it is replaced.
-        keeps_spare: another guest is started ahead, so that nobody waits for it.
+        max_candidates: candidates that a guest may run, or hold, before it is replaced.
+        keeps_spare: another guest is started ahead, so that no candidate waits for its start.
     """
 
     def __init__(
@@ -92,10 +95,10 @@ class LongLived:
         return self._guest is not None and self._guest.alive
 
     def next(self) -> Guest:
-        """The guest for one more candidate.
+        """Returns the guest for one more candidate.
 
         Raises:
-            InfraError: none can be started.
+            InfraError: no guest can be started.
         """
         if self._guest is not None and (self.is_worn or not self._guest.alive):
             self.retire()
@@ -106,14 +109,14 @@ class LongLived:
         return guest
 
     def begin(self) -> Guest:
-        """Have a guest, so that the next candidate need not wait for its start."""
+        """Starts a guest if there is none, so that the next candidate need not wait."""
         if self._guest is None:
             self._guest = self._take_spare() or self._start()
             self.num_started += 1
         return self._guest
 
     def retire(self) -> None:
-        """End the guest; the next candidate gets another."""
+        """Ends the guest; the next candidate gets another."""
         self._num_candidates = 0
         if self._guest is not None:
             guest, self._guest = self._guest, None
@@ -121,14 +124,15 @@ class LongLived:
                 guest.close()
 
     def close(self) -> None:
-        """End the guest and the spare; others are started when they are needed."""
+        """Ends the guest and the spare; others are started when they are needed."""
         self.retire()
         if (spare := self._take_spare()) is not None:
             with suppress(GuestLost):
                 spare.close()
 
     def _take_spare(self) -> Guest | None:
-        """None where there is none, or it did not live to see its day."""
+        """Returns the spare guest; None where there is none, or where it has died or changed while
+        it waited."""
         if self._spare is None:
             return None
         spare, self._spare = self._spare, None
@@ -148,30 +152,34 @@ class LongLived:
 def _in_background(start: Callable[[], Guest]) -> Future[Guest]:
     pool = ThreadPoolExecutor(1, "spare")
     started = pool.submit(start)
-    pool.shutdown(wait=False)
+    pool.shutdown(wait=False)  # the thread ends with its only task
     return started
 
 
 def server(device: torch.device) -> ForkServer:
+    """Returns the process's fork server for guests on this device."""
     return shared(device.type)
 
 
 def sharing(device: torch.device) -> AbstractContextManager[None]:
-    """Untimed work keeps off the GPU while another process has it alone to take times."""
+    """Returns a lock for untimed work, which waits while another process takes times alone on the
+    GPU."""
     if device.type != "cuda":
         return nullcontext()
     return gpu_lock(device.index or 0, shared=True)
 
 
 def computing(device: torch.device) -> AbstractContextManager[None]:
-    """As `sharing`, for seconds: judges go on beside it, and who is to take times waits apart."""
+    """Returns a lock as `sharing`, for work of seconds. Judges go on beside it, and a process that
+    takes times waits apart."""
     if device.type != "cuda":
         return nullcontext()
     return gpu_lock(device.index or 0, shared=True, for_long=True)
 
 
 def fitting(task: Task, device: torch.device, *, is_generic: bool) -> Task:
-    """The interpreter judges a big program on smaller sizes of the same structure."""
+    """Returns the task at sizes that the device can judge: on a CPU the interpreter gets a big
+    program at smaller sizes of the same structure. `is_generic`: as of `for_interpreter`."""
     if device.type == "cuda" or not isinstance(task, ProgramTask):
         return task
     return for_interpreter(task, is_generic=is_generic)

@@ -1,9 +1,9 @@
-"""Calls of a program that its outputs do not depend on, at the sizes it is judged at.
+"""Finds calls of a program that its outputs do not depend on, at the sizes it is judged at.
 
-A product of a hundred errors of functions is zero, whatever they are of; a threshold can pass what
-no later call looks at. A faithful kernel for such a call cannot show in the outputs, and it is the
-task that is at fault. The linter refuses such tasks at small sizes (`ignores_operator`); larger
-ones of the same structure may still be so.
+Examples: a product of a hundred values of `erf` rounds to zero for any input. A later threshold may
+replace every value of a result. A faithful kernel for such a call changes no output: the fault is
+the task's. The linter refuses such tasks at small sizes (`ignores_operator`). A larger task of the
+same structure may still have such calls.
 """
 
 from functools import partial
@@ -28,8 +28,8 @@ Results = dict[str, tuple[torch.Tensor, ...]]
 
 
 def ignored_calls(cases: Cases) -> tuple[str, ...]:
-    """Names of results that may be those of other inputs, in each case that tells of kernels,
-    without the outputs being wrong. None where the task is no program, or a large one."""
+    """Returns the names of calls whose results may come from other inputs, in every telling case,
+    without wrong outputs. The result is empty where the task is no program, or a large one."""
     if cases.ignored is None:
         cases.ignored = _ignored_in_all(cases)
     return cases.ignored
@@ -74,6 +74,7 @@ def _ignored_in(task: Task, posed: Posed, cases: Cases) -> set[str]:
 def _results(
     task: ProgramTask, inputs: list[torch.Tensor], seed: int, device: torch.device
 ) -> Results:
+    """Runs the program on these inputs, and returns the results of every call."""
     by_output: Results = {}
 
     def kept(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -86,7 +87,7 @@ def _results(
 
 
 def _differ(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
-    """Outputs that are the same for all inputs tell nothing."""
+    """Whether the results differ. Results that are equal for all inputs prove nothing."""
     pairs = zip(one, other, strict=True)
     return any(not torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5)) for a, b in pairs)
 
@@ -98,7 +99,7 @@ def _is_right(
     ignored: Call,
     results: tuple[torch.Tensor, ...],
 ) -> bool:
-    """With these results in place of one call's."""
+    """Whether the outputs are right with these results in place of one call's results."""
     with seeded(posed.case.seed, cases.rules.device):
         outputs = run(task.program, posed.inputs, after=partial(_swapped, ignored, results))
     return compare(outputs, posed.answer.outputs, cases.rules.precision).mismatch is None

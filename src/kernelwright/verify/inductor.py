@@ -21,8 +21,8 @@ _numbers = count(1)
 
 
 def program_function(program: Program) -> Callable[..., object]:
-    """The program's source text as a function, without our loop over its calls. Constants are made
-    on the device of the inputs.
+    """Returns the program's source text as a function, without our loop over its calls. Constants
+    are made on the device of the inputs.
 
     Recurrent layers stay out of the graph, as torch.compile leaves those of a module to cuDNN:
     Inductor would compile a copy of each step.
@@ -46,9 +46,9 @@ def program_function(program: Program) -> Callable[..., object]:
 
 @stage("torch.compile of a fragment")
 def compiled_reference(task: Task, inputs: list[Any], rules: Rules) -> Callable[..., object] | None:
-    """The program of the task inside torch.compile, compiled for these inputs. None where there is
-    no such competitor: the task has no program, torch.compile fails, or the program has a recurrent
-    layer, which is no part of a full graph.
+    """Returns the program of the task inside torch.compile, compiled for these inputs. None where
+    there is no such competitor: the task has no program, torch.compile fails, or the program has a
+    recurrent layer, which is no part of a full graph.
 
     Args:
         inputs: on the GPU. A call may change them.

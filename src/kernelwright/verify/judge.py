@@ -1,12 +1,12 @@
-"""The judge: task and candidate in, verdict out.
+"""The judge takes a task and a candidate, and returns a verdict.
 
-`verify` is for what is published, served or kept: a fresh guest for the candidate, every input
-family, shape variants, all probes. `screen` ranks many candidates of one task in one guest on two
-cases at most; its winners are verified. `verify_many` under the grade `recycled` (verify.recycled)
-is for many candidates of many tasks.
+`verify` is for kernels that are published, served or kept: a fresh guest for the candidate, every
+input family, shape variants, all probes. `screen` ranks many candidates of one task in one guest on
+two cases at most; its winners are verified. `verify_many` under the grade `recycled`
+(verify.recycled) is for many candidates of many tasks.
 
-A candidate never raises here: what it does wrong is its verdict. What raises is `UsageError` (the
-task is wrong) or `InfraError` (we are).
+A fault of a candidate becomes its verdict and is never raised. A wrong task raises `UsageError`,
+and a failure of our own raises `InfraError`.
 """
 
 import secrets
@@ -66,7 +66,7 @@ class Judge:
         limits: of each guest; None: as `options` say.
         large: judge a case of more than 2^31 elements too, where the GPU has room for it.
         progress: is told what `verify` does next.
-        times: on CUDA, `verify` times what is right; False where a clock owner does that.
+        times: on CUDA, `verify` times accepted candidates; False where a clock owner does that.
         hold: makes the context in which `verify` and `screen` have something in the GPU's memory:
             processes that share a GPU take turns by it (`verify.room`).
         trusted: all candidates are our own. False where others or models wrote some: a machine
@@ -118,7 +118,7 @@ class Judge:
         return self.rules.device.type == "cuda"
 
     def start(self) -> None:
-        """Start the servers that guests are forked from; the first candidate would wait for them.
+        """Starts the servers that guests are forked from; the first candidate would wait for them.
 
         Raises:
             InfraError: a server cannot be started.
@@ -128,7 +128,7 @@ class Judge:
         shared("compile").start()
 
     def start_ahead(self, *, compiles: bool = False) -> None:
-        """Start the servers in another thread. A failure is raised again where a guest is wanted.
+        """Starts the servers in another thread. A failure is raised again where a guest is wanted.
 
         Args:
             compiles: candidates will use torch.compile.
@@ -143,7 +143,7 @@ class Judge:
     # -- one candidate, fully
 
     def verify(self, task: Task, candidate: Candidate, *, deadline: Deadline = NEVER) -> Verdict:
-        """Judge one candidate: `fresh` in a guest of its own, `recycled` in one that lives on.
+        """Judges one candidate: `fresh` in a guest of its own, `recycled` in a guest that lives on.
 
         Args:
             deadline: of a `fresh` judgement. No case is left out: past the deadline there is no
@@ -162,8 +162,8 @@ class Judge:
             self._say("reading the source")
             read.read(task)
         if read.rejection is not None:
-            return read.verdict()  # nobody waits for room to be told so
-        # Not while others wait for the GPU.
+            return read.verdict()  # a refusal needs no room on the GPU
+        # The server starts before the GPU is held, so that others need not wait for the start.
         server(self.rules.device).start(compiles=read.compiles)
         step = partial(self._with_guest, read, task, deadline)
         trial = concluded(step, read, self.rules.device)
@@ -171,11 +171,11 @@ class Judge:
         return trial.verdict()
 
     def verify_many(self, pairs: Iterable[tuple[Task, Candidate]]) -> Iterator[Verdict]:
-        """Judge one after the other; verdicts in their order. While the grade is `recycled`, the
-        next candidates are compiled while one is judged.
+        """Judges candidates one after the other, and yields verdicts in their order. Under
+        `recycled`, the next candidates are compiled while one is judged.
 
         Raises:
-            UsageError, InfraError: as `verify`, at the candidate it happens to.
+            UsageError, InfraError: as `verify`, at the candidate at which it happens.
         """
         self._check_guards()
         if self.grade == "recycled":
@@ -184,8 +184,8 @@ class Judge:
             yield from (self.verify(task, candidate) for task, candidate in pairs)
 
     def _with_guest(self, read: Trial, task: Task, deadline: Deadline) -> Trial:
-        """The trial judged; nobody waits for room while its guest starts, which takes seconds
-        beside others."""
+        """Returns the trial, judged in a new guest. Room is held only after the guest has started,
+        which takes seconds beside others."""
         trial = deepcopy(read)
         with self._sharing():
             guest = server(self.rules.device).guest(self.limits, compiles=read.compiles)
@@ -194,7 +194,11 @@ class Judge:
             return self._verify(trial, task, guest)
 
     def _verify(self, trial: Trial, task: Task, first: Guest) -> Trial:
-        """Judge a trial that passed the static rules, first in this guest."""
+        """Judges a trial that passed the static rules.
+
+        Args:
+            first: the guest for the first session. Other guests replace it when it is lost.
+        """
         deadline = first.deadline
         with trial.ending():
             if not self.on_gpu:  # a GPU compiles for itself
@@ -238,7 +242,8 @@ class Judge:
         return trial
 
     def _cases(self, base: Task) -> Cases:
-        """The task's variants: other shapes, weights, constants, sizes and arguments."""
+        """Returns the cases of the task and its variants: other shapes, weights, constants, sizes,
+        arguments."""
         self._say("looking for variants that the reference accepts")
         shapes = at_other_shapes(base, self.seed)
         variants: dict[str, Task] = {"base": base, **shapes}
@@ -263,6 +268,7 @@ class Judge:
             deadline.check()
             self._check_time(trial, sessions, worked_s() - begin_s, reference_s)
             self._say(f"case {case.name}")
+            # The lock is taken for each case, so that another process can take times in between.
             with self._sharing():
                 posing_s = worked_s()
                 posed = cases.pose_if_defined(case)
@@ -287,6 +293,14 @@ class Judge:
     def _check_time(
         self, trial: Trial, sessions: Lasting, total_s: float, reference_s: float
     ) -> None:
+        """Raises `Rejected` where the candidate has used up its time, and `InfraError` where we
+        have.
+
+        Args:
+            total_s: seconds of work on all cases so far, in the judge and in the guest.
+            reference_s: seconds of this time in which cases were drawn and the reference was
+                called.
+        """
         spent_s = sessions.session.spent_s
         allowed_s = max(self.budget_s, SLOWER[self.rules.device.type] * reference_s)
         if spent_s > allowed_s:
@@ -296,6 +310,8 @@ class Judge:
             raise InfraError(f"drawing and answering the cases took {total_s - spent_s:.0f} s")
 
     def _judge_large(self, trial: Trial, session: Session, base: Task) -> None:
+        """Judges one case with more than 2^31 elements where there is room; otherwise adds
+        advice."""
         self._make_room()
         task = beyond_int32(base, available_bytes(self.rules.device)) if self.on_gpu else None
         if task is None:
@@ -307,7 +323,8 @@ class Judge:
         self._make_room()
 
     def _probe(self, trial: Trial, sessions: Lasting, cases: Cases) -> None:
-        """Check the facts that right outputs do not show."""
+        """Checks facts that right outputs do not show: decoys, share of GPU time, other layouts,
+        process."""
         with self._sharing():
             if self.on_gpu:
                 inputs = cases.first_inputs()
@@ -332,14 +349,14 @@ class Judge:
         deadline: Deadline = NEVER,
         beside_compile: bool = False,
     ) -> list[Verdict]:
-        """Judge candidates in one guest, on two cases each, or one that is large; verdicts in their
-        order.
+        """Judges candidates in one guest, on two cases each, or on one large case; verdicts in
+        their order.
 
-        On CUDA the right ones are timed, interleaved with each other and the reference. One that
-        ends the guest gets its verdict, and the rest go on in another guest.
+        On CUDA the accepted candidates are timed, interleaved with each other and the reference. A
+        candidate that ends the guest gets its verdict, and the rest go on in another guest.
 
         Args:
-            repeats: timed calls of each in a round.
+            repeats: timed calls of each candidate in a round.
             beside_compile: time torch.compile of the task's program too, as "compiled".
 
         Raises:
@@ -353,17 +370,18 @@ class Judge:
         return verdicts
 
     def warm(self, task: Task, candidates: Sequence[Candidate]) -> None:
-        """Compile candidates, so that guests that share their kernels need not; what is wrong shows
-        when judged."""
+        """Compiles candidates, so that guests that share their kernels need not. Faults are not
+        reported here; they show when the candidates are judged."""
         self._screening.compiled([Trial(self.rules, candidate) for candidate in candidates], task)
 
     def agrees(self, task: Task, other: Task) -> bool:
-        """Whether PyTorch, asked for `other`, comes near enough to the task's answer for kernels
-        among its calls to be accepted. It does not where a library computes in another precision
-        for another memory layout.
+        """Whether PyTorch's answer to `other` is near enough to the task's answer for kernels among
+        its calls to be accepted.
+
+        The answer is no where a library computes in another precision for another memory layout.
 
         Args:
-            other: of the same inputs.
+            other: a task with the same inputs.
 
         Raises:
             UsageError: a reference fails.
@@ -377,13 +395,15 @@ class Judge:
         return comparison.mismatch is None or second_look.is_close(comparison.errors)
 
     def rest(self) -> None:
-        """End the guest that screens, which has memory on the GPU: another starts when needed."""
+        """Ends the guest that screens, which has memory on the GPU. Another is started when
+        needed."""
         self._screening.rest()
 
     # -- parts
 
     def _compile(self, trial: Trial, task: Task, deadline: Deadline) -> None:
-        """A compiler for the GPU must agree; tensors are described to it, not made."""
+        """Compiles the candidate for sm_90 on descriptions of tensors. A kernel that only the
+        interpreter accepts is refused here."""
         with shared("compile").guest(self.limits) as guest:
             guest.deadline = deadline
             trial.compile(task, [task.example(META)], guest)
@@ -396,6 +416,6 @@ class Judge:
         return sharing(self.rules.device)
 
     def _make_room(self) -> None:
-        """Return cached GPU memory: the guests have allocators of their own."""
+        """Returns cached GPU memory to the driver: the guests have allocators of their own."""
         if self.on_gpu:
             torch.cuda.empty_cache()

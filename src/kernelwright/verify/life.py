@@ -55,11 +55,15 @@ NUM_PARTS, MAX_PART = 3, 1000
 
 @stage("live")
 def live(trial: Trial, sessions: Lasting, cases: Cases) -> None:
-    """Calls in a row of one instance. A module also gets new weights, a copy, a second instance and
-    moved parameters between calls.
+    """Makes calls in a row on one instance, without a reset. A module also gets new weights, a
+    second instance, a deep copy and moved parameters between calls.
+
+    Args:
+        sessions: the candidate is loaded in their session.
 
     Raises:
         Rejected: an answer or the state is wrong.
+        UsageError: the reference fails.
     """
     life = _Life(trial, sessions, cases)
     life.calls_in_a_row()
@@ -70,6 +74,8 @@ def live(trial: Trial, sessions: Lasting, cases: Cases) -> None:
 
 @dataclass(slots=True)
 class _Life:
+    """The calls in a row of one candidate, and what the next call depends on."""
+
     trial: Trial
     sessions: Lasting
     cases: Cases
@@ -80,9 +86,12 @@ class _Life:
     """A call changed the state of the reference."""
 
     def calls_in_a_row(self) -> None:
-        """Calls with new inputs, with the same tensor objects and new contents, with the first
-        inputs again, and with inputs that are much alike. A result that is kept under a sample of
-        its inputs is wrong there."""
+        """Makes calls of one instance with new inputs, with the same tensor objects and new
+        contents, with the first inputs again, and with inputs that are much alike.
+
+        A candidate that keeps results under an incomplete key (an address, an object, a sample of
+        the values) gives a stale result in one of these calls.
+        """
         session, reference = self.sessions.now(), self._reference()
         instance = session.instance(self.trial.name, self.cases.base)
         say = partial(self._call, session, reference, instance, "in a row")
@@ -96,12 +105,13 @@ class _Life:
         self._end(session, instance)
 
     def _alike(self, first: list[Any]) -> Iterator[list[Any]]:
-        """Inputs that are much alike, one after the other: in another order, exchanged, with a part
-        changed."""
+        """Yields inputs that differ little from the inputs before: in another order, exchanged,
+        with a part changed, with another first or last column. Inputs that the reference refuses
+        are left out."""
         other, seed = self._inputs(), self.cases.seed
         kept = structures(first, other)
         changes: list[Callable[[Any], Any]] = [partial(permuted, seed=seed)]
-        for dim in (-1, 0):  # sums of rows, then of columns, are a weak key too
+        for dim in (-1, 0):  # a key of sums of rows, or of columns, misses such a change
             changes.append(partial(permuted_along, seed=seed, dim=dim))
         mixed = first
         for change in changes:
@@ -109,7 +119,9 @@ class _Life:
                 value if structure is not None else change(value)
                 for value, structure in zip(mixed, kept, strict=True)
             ]
-            if not self._is_answered(changed):  # a position may be out of range in another place
+            # In another order, positions of a large table may come into the input of a small table,
+            # where they are out of range. Then floats alone change.
+            if not self._is_answered(changed):
                 changed = [
                     new if _is_float(value) else value
                     for value, new in zip(mixed, changed, strict=True)
@@ -124,6 +136,7 @@ class _Life:
         if exchanged is not None and self._is_answered(exchanged):
             yield exchanged
             mixed = exchanged
+        # One value in 256 changes: a key that samples the inputs misses such a change.
         mixed = with_parts_of(mixed, other, seed)
         if self._is_answered(mixed):
             yield mixed
@@ -137,10 +150,12 @@ class _Life:
                 yield mixed
 
     def _is_answered(self, inputs: list[Any]) -> bool:
-        """The reference accepts these inputs, which no draw gave."""
+        """Whether the reference accepts these inputs, which no draw gave. On a GPU the CPU tries
+        them first, because an index out of range ends the CUDA context."""
         return self.cases.may_run(self.cases.base, inputs, 0) and self._has_answer(inputs)
 
     def _has_answer(self, inputs: list[Any]) -> bool:
+        """Whether the reference answers these inputs on the judge's device without an error."""
         base = self.cases.base
         try:
             base.native_answer(inputs, 0, self.cases.rules.device)
@@ -149,19 +164,23 @@ class _Life:
         return True
 
     def _inputs(self) -> list[Any]:
+        """Draws plain inputs under a seed that no other call uses."""
         self.num_draws += 1
         seed = derive(self.cases.seed, "life", "inputs", self.num_draws) % (1 << 31)
         return self.cases.base.inputs(seed, "plain", self.cases.rules.device)
 
     def weights_and_copies(self) -> None:
-        """New weights in place, by `load_state_dict`, and in new memory; a deep copy beside the
-        original; parameters that moved."""
+        """Calls the instance after each change that a user makes: new weights in place, by
+        `load_state_dict` and in new memory; a second instance; a deep copy beside the original;
+        moved parameters."""
         task, name = self.cases.base, self.trial.name
         assert isinstance(task, ModuleTask)
         session, reference = self.sessions.now(), self._reference()
         instance = session.instance(name, task)
         ways = list(DROP_IN_WAYS if self.trial.rules.is_drop_in else WAYS)
         random.Random(self.cases.seed).shuffle(ways)
+        # Two instances with other weights, called in turn: state of the class or of the file would
+        # serve the wrong instance.
         second, twin = session.instance(name, task), self._reference()
         its_own = self._renew(session, twin, second, -1, "copy")
         self._renew(session, reference, instance, -2, "copy")
@@ -169,6 +188,7 @@ class _Life:
         self._call(session, reference, instance, "the first beside a second", self._with(-2))
         now = self._with(-2)
         for number, how in enumerate(ways):
+            # The same inputs before and after: a result that is kept without the weights is stale.
             last = self._inputs()
             self._call(session, reference, instance, "before new weights", now, inputs=last)
             now = self._renew(session, reference, instance, number, how)
@@ -176,6 +196,7 @@ class _Life:
             self._call(session, reference, instance, what, now, inputs=last)
         part = random.Random(derive(self.cases.seed, "part")).randrange(MAX_PART)
         for number in range(part, part + NUM_PARTS):
+            # A kernel that watches one parameter, or one value, for updates misses this change.
             before = now.state(self.cases.rules.device)
             now = now.with_part_of_weights_moved(derive(self.cases.seed, "part") >> 1, number)
             self._give(session, reference, instance, now, "copy", before)
@@ -188,6 +209,7 @@ class _Life:
             self._call(session, copy, other, "a deep copy with weights of its own", its_own)
             self._call(session, reference, instance, "the original beside its copy", now)
             session.guest.drop(name, other)
+        # `.to` gives parameters new memory: addresses that a kernel keeps are dangling then.
         self._if_possible("moved parameters", lambda: session.guest.move(name, instance))
         self._call(session, reference, instance, "after parameters have moved", now)
         now = self._renew(session, reference, instance, len(ways) + 1, "copy")
@@ -196,12 +218,13 @@ class _Life:
         self._end(session, instance)
 
     def _reference(self) -> Live:
+        """Returns the reference in the state at the start, with answers for the policy in force."""
         rules = self.cases.rules
         with self.cases.base.usage():
             return self.cases.base.live(rules.device, tf32=rules.precision is Precision.TF32)
 
     def _with(self, number: int) -> ModuleTask:
-        """The task with weights of this number."""
+        """Returns the task with the weights of this number, which are drawn at the first use."""
         task = self.cases.base
         assert isinstance(task, ModuleTask)
         if number not in self.weights:
@@ -212,7 +235,7 @@ class _Life:
     def _renew(
         self, session: Session, reference: Live, instance: int, number: int, how: str
     ) -> ModuleTask:
-        """Give both sides the weights of this number; return the task with these weights."""
+        """Gives both sides the weights of this number, and returns the task with these weights."""
         other = self._with(number)
         self._give(session, reference, instance, other, how)
         return other
@@ -226,9 +249,10 @@ class _Life:
         how: str,
         before: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Give both sides the weights of this task.
+        """Gives both sides the weights of this task.
 
         Args:
+            how: the way a user changes weights, one of `DROP_IN_WAYS`.
             before: the weights given last. Only weights that differ are written: a write of equal
                 values would count as a change, and buffers keep what the calls made of them.
         """
@@ -239,7 +263,14 @@ class _Life:
         session.set_weights(self.trial.name, instance, weights, how)
 
     def _if_possible(self, what: str, step: Callable[[], int | None]) -> int | None:
-        """The result of the step; None where the candidate refuses, which `fixed` allows."""
+        """Returns the result of the step; None where the candidate refuses, which `fixed` allows.
+
+        Args:
+            what: a name of the step, for messages.
+
+        Raises:
+            Rejected: the candidate refuses under `drop-in`, or the fault is no refusal.
+        """
         try:
             with faults():
                 return step()
@@ -261,12 +292,16 @@ class _Life:
         inputs: list[Any] | None = None,
         keeps_objects: bool = False,
     ) -> None:
-        """Call both sides once and check the call.
+        """Calls both sides once and checks the call.
 
         Args:
+            what: a description of the call, for messages.
             task: has the weights that both sides have now; None stands for the base.
             inputs: None: new inputs are drawn.
             keeps_objects: the call gets the tensor objects of the call before.
+
+        Raises:
+            Rejected: the call is wrong. The message names the number of the call.
         """
         self.num_calls += 1
         dice = random.Random(derive(self.cases.seed, "life", "call", self.num_calls))
@@ -308,8 +343,10 @@ class _Life:
             raise
 
     def _start(self, task: Task, before: torch.nn.Module | None, posed: Posed) -> Task | None:
-        """The task that starts from the state before a call. A second look at the outputs calls the
-        reference again, and that call must begin in the same state. None: the state is lost.
+        """Returns the task that starts from the state before a call; None if that state is lost.
+
+        A second look at the outputs calls the reference again, and that call must begin in the same
+        state.
 
         Args:
             before: a copy of the reference in this state, where there is one.
@@ -317,6 +354,8 @@ class _Life:
         if not isinstance(task, ModuleTask):
             return task
         rules = self.cases.rules
+        # A function that closes over parts of the module would still use the original's parts in a
+        # copy.
         if before is not None and not closes_over_parts(before):
             return task.starting_from(before, rules.device)
         # Without a copy, the start of the task serves where it gives the same outputs.
@@ -332,6 +371,7 @@ class _Life:
         return replace(manner, keeps_objects=keeps_objects)
 
     def _end(self, session: Session, instance: int) -> None:
+        """Lets the kept outputs of earlier calls go, and drops the instance (0: there is none)."""
         if session.guest.alive:
             with faults():
                 session.guest.let_go()

@@ -78,7 +78,7 @@ class PreparedCandidate:
     shapes: Shapes
 
     def discard(self) -> None:
-        """Remove the kernels that were compiled of it."""
+        """Removes the kernels that were compiled from the candidate."""
         if self.trial.kernels is not None:
             removal.remove(self.trial.kernels)
 
@@ -95,26 +95,29 @@ class Doubts:
     """In a row, by the guest at hand."""
 
     def add(self, prepared: PreparedCandidate, trial: Trial) -> None:
+        """Notes a trial of the guest at hand."""
         self.unconfirmed.append((prepared, trial))
         self.num_rejected = 0 if trial.rejection is None else self.num_rejected + 1
 
     def guest_ended(self, *, control_failed: bool = False, num_enders: int = 1) -> None:
-        """The verdicts of the present guest may be wrong.
+        """Notes that the guest at hand has ended, and that its verdicts may be wrong.
 
         Args:
-            num_enders: 1 where the last candidate ended the guest: alone after a control, nobody
-                else could have. 0 where the guest was lost in a step of ours.
+            control_failed: a control was judged wrongly in this guest.
+            num_enders: 1 where the last candidate ended the guest: if it ran alone since a control,
+                no other could have done harm. 0 where the guest was lost in a step of ours.
         """
         if len(self.unconfirmed) > num_enders or control_failed:
             self.rows.append((self.unconfirmed, control_failed))
         self.unconfirmed, self.num_rejected = [], 0
 
     def confirmed(self) -> None:
+        """Notes that a control passed: the guest's verdicts so far hold."""
         self.unconfirmed = []
 
 
 class Recycled:
-    """Judges candidates in a row; `prepare` may run in another thread than `judge`.
+    """Judges candidates in a row. `prepare` may run in another thread than `judge`.
 
     Args:
         seed: secret; inputs derive from it.
@@ -127,6 +130,7 @@ class Recycled:
         self._store = CaseStore(rules, seed)
         self._compile_limits = replace(limits, own_code_s=OWN_CODE_S)
         self._start = partial(server(rules.device).guest, limits, patient=True)
+        # CPU time is limited over a guest's life, in which it runs this many candidates.
         of_a_life = replace(limits, cpu_s=limits.cpu_s * MAX_CANDIDATES)
         start = partial(server(rules.device).guest, of_a_life, patient=True)
         self.guests = LongLived(start, MAX_CANDIDATES, keeps_spare=True)
@@ -137,20 +141,26 @@ class Recycled:
         self._num_alone = 0
 
     def close(self) -> None:
-        """End the guests; others are started when they are needed."""
+        """Ends the guests and removes the controls' kernels. Guests are started again when
+        needed."""
         self.guests.close()
         for _, prepared in self._controls:
             prepared.discard()
         self._controls.clear()
 
     def judge_many(self, pairs: Iterable[tuple[Task, Candidate]]) -> Iterator[Verdict]:
-        """Verdicts in the order of the pairs; the next candidates compile meanwhile."""
+        """Yields verdicts in the order of the pairs, while the next candidates compile.
+
+        Raises:
+            UsageError, InfraError: as `judge`.
+        """
         waiting: deque[Future[PreparedCandidate]] = deque()
         remaining = iter(pairs)
         with ThreadPoolExecutor(1, "compile") as compiling:
 
             def submit(count: int) -> None:
                 for task, candidate in islice(remaining, count):
+                    # In this thread: user code must not run beside other user code.
                     shapes = self.shapes(task)
                     waiting.append(compiling.submit(self.prepare, shapes, candidate))
 
@@ -167,6 +177,8 @@ class Recycled:
                     unread.cancel()
 
     def _judged(self, row: list[PreparedCandidate]) -> list[Verdict]:
+        """Judges a row of candidates, and returns their verdicts only after a control has
+        passed."""
         try:
             verdicts = {id(prepared): self.judge(prepared) for prepared in row}
             verdicts |= {id(prepared): verdict for prepared, verdict in self.settle()}
@@ -179,7 +191,7 @@ class Recycled:
 
     @property
     def num_guests(self) -> int:
-        """Guests that have judged so far: those of equal number shared a guest."""
+        """The number of guests so far. Two candidates with an equal number shared a guest."""
         return self.guests.num_started if self.lives_on else self._num_alone
 
     def shapes(self, task: Task) -> Shapes:
@@ -187,7 +199,8 @@ class Recycled:
         return self._store.shapes(task)
 
     def prepare(self, shapes: Shapes, candidate: Candidate) -> PreparedCandidate:
-        """Static rules, and compilation for every shape it will be judged at.
+        """Applies the static rules to a candidate, and compiles it for every shape that it will be
+        judged at.
 
         Raises:
             InfraError: a compile guest was lost twice for no fault of the candidate's.
@@ -202,10 +215,10 @@ class Recycled:
         return PreparedCandidate(trial, shapes)
 
     def known(self, shapes: Shapes, candidate: Candidate, kernels: Path) -> PreparedCandidate:
-        """A candidate that another judge has read, compiled and found right.
+        """Returns a candidate that another judge has read, compiled and accepted.
 
         Args:
-            kernels: what was compiled of it.
+            kernels: the folder of its compiled kernels.
         """
         trial = Trial(self.rules, candidate, grade="recycled", kernels=kernels)
         return PreparedCandidate(trial, shapes)
@@ -221,8 +234,9 @@ class Recycled:
     # -- running
 
     def judge(self, prepared: PreparedCandidate) -> Verdict:
-        """Run and probe a prepared candidate, whose kernels stay. On a GPU the verdict may change
-        in the next `settle`.
+        """Runs and probes a prepared candidate, whose kernels stay.
+
+        On a GPU the verdict may change in the next `settle`.
 
         Raises:
             UsageError: the task's reference fails.
@@ -233,6 +247,7 @@ class Recycled:
         if not self.lives_on:
             return self._alone(prepared).verdict()
         if self.guests.is_worn or self._doubts.num_rejected >= MAX_REJECTED:
+            # Many rejections in a row may be the work of an earlier candidate in this guest.
             self._control()
             self.guests.retire()
         trial = self._in_shared_guest(prepared)
@@ -242,7 +257,8 @@ class Recycled:
         return trial.verdict()
 
     def settle(self) -> list[tuple[PreparedCandidate, Verdict]]:
-        """Verdicts since the last call that are not what they were. Kernels must still be there.
+        """Returns the verdicts since the last call that change. The candidates' kernels must still
+        be there.
 
         Raises:
             InfraError: guests are lost, or our own control cannot be judged.
@@ -255,18 +271,19 @@ class Recycled:
     def _again(
         self, row: list[tuple[PreparedCandidate, Trial]], differs: bool
     ) -> Iterator[tuple[PreparedCandidate, Verdict]]:
-        """Judge candidates of a guest again, the rejected ones first; the accepted ones only where
-        something differs."""
+        """Judges the candidates of a doubtful guest again, each alone: the rejected ones first, and
+        the accepted ones only where a verdict or a control differs."""
         for prepared, before in sorted(row, key=lambda judged: judged[1].rejection is None):
             if before.rejection is None and not differs:
                 continue
             trial = self._alone(prepared)
+            # One verdict that changes shows a spoiled guest: then no acceptance holds either.
             if trial.code is not before.code:
                 differs = True
                 yield prepared, trial.verdict()
 
     def _control(self) -> None:
-        """Judge a control candidate in the guest at hand; what it has judged is confirmed, or in
+        """Judges a control in the guest at hand. The guest's verdicts are then confirmed or in
         doubt."""
         if not self.guests.has_guest:
             self._doubts.guest_ended()
@@ -280,7 +297,7 @@ class Recycled:
         self._doubts.guest_ended(control_failed=True)
 
     def _next_control(self) -> tuple[Control, PreparedCandidate]:
-        """One of a few, in turn: some are drawn when they are first needed."""
+        """Returns one of a few controls, in turn. Controls are drawn and compiled at first use."""
         if len(self._controls) < NUM_CONTROLS:
             control = draw()
             prepared = self.prepare(self.shapes(control.task), control.candidate)
@@ -293,11 +310,11 @@ class Recycled:
     def time(
         self, prepared: PreparedCandidate, errors: ErrorFigures | None, budget_s: float
     ) -> Verdict:
-        """Times of a prepared candidate that was found right, whose kernels stay; the caller has
+        """Takes times of a prepared candidate that was accepted, whose kernels stay. The caller has
         the GPU alone.
 
         Args:
-            errors: that it had then; None where nothing is floating-point.
+            errors: figures from its judgement; None if no output is floating-point.
             budget_s: as of `clock.time_trial`.
 
         Raises:
@@ -318,7 +335,7 @@ class Recycled:
         return trial.verdict()
 
     def _alone(self, prepared: PreparedCandidate) -> Trial:
-        """The trial in a guest of its own."""
+        """Judges the candidate in a guest of its own, and returns the trial."""
         begun = prepared.trial
         self._num_alone += 1
 
@@ -335,7 +352,7 @@ class Recycled:
         return concluded(judged, begun, self.rules.device)
 
     def _in_shared_guest(self, prepared: PreparedCandidate) -> Trial:
-        """The trial in the guest that lives on."""
+        """Judges the candidate in the guest that lives on, and returns the trial."""
         begun, device = prepared.trial, self.rules.device
 
         def look(trial: Trial, guest: Guest) -> None:
@@ -346,13 +363,15 @@ class Recycled:
         )
 
     def _looked_at(self, begun: Trial, look: Look, hold: Hold) -> Trial:
-        """The guest is retired unless it is as it was at birth, whatever is raised."""
+        """Does `look` in the guest that lives on. The guest is retired unless it is then as it was
+        at birth, also where an exception is raised."""
         trial, guest = deepcopy(begun), self.guests.next()
         with hold():
             try:
                 with trial.ending():
                     look(trial, guest)
             except BaseException:
+                # After an interrupted step the state of the guest is unknown.
                 self.guests.retire()
                 self._doubts.guest_ended(num_enders=0)
                 raise
@@ -364,6 +383,8 @@ class Recycled:
         return trial
 
     def _run(self, trial: Trial, shapes: Shapes, guest: Guest) -> None:
+        """Judges all cases of a trial. Other guests replace a guest that a refusal of the candidate
+        ends."""
         with ExitStack() as others:
 
             def open_session(task: Task, guest: Guest | None = None) -> Session:
@@ -398,8 +419,8 @@ class Recycled:
 
 
 def _difference(guests: LongLived, guest: Guest, trial: Trial) -> Rejected | None:
-    """Have the guest forget the candidate. What the candidate left there is given, and retires the
-    guest, as does an end of the guest."""
+    """Makes the guest forget the candidate, and attests the guest. A difference is returned and
+    retires the guest; a dead guest is retired too."""
     if not guest.alive:
         guests.retire()
         return None

@@ -1,4 +1,4 @@
-"""Why judging a candidate ended, on its way to becoming a verdict."""
+"""The reasons why judging a candidate ends, on the way to its verdict."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ class Rejected(Exception):
 
 
 class WrongOutputs(Rejected):
-    """Carries the figures that were wrong."""
+    """A rejection with the error figures of wrong outputs."""
 
     def __init__(self, code: Code, message: str, errors: ErrorFigures | None) -> None:
         super().__init__(Stage.COMPARE, code, message)
@@ -38,7 +38,7 @@ class WrongOutputs(Rejected):
 
 @contextmanager
 def faults(stage: Stage | None = None) -> Iterator[None]:
-    """Turn what the guest says the candidate did into a rejection, at `stage` where given."""
+    """Turns a guest's report of a candidate's fault into a rejection, at `stage` where given."""
     try:
         yield
     except GuestFault as fault:

@@ -34,27 +34,32 @@ Hold = Callable[[], AbstractContextManager[object]]
 
 
 def needed_bytes(program: Program) -> int:
-    """Device memory at most, from experience: for calling the whole, and for probing its parts."""
+    """Returns device memory in bytes, from experience: the larger need of calling the whole and of
+    probing its parts."""
     return max(WHOLE_FACTOR * program.bytes_fused(), parts_bytes(program))
 
 
 def parts_bytes(program: Program) -> int:
-    """Device memory for everything that two runs make and read."""
+    """Returns bytes of device memory for all values that two runs make and read."""
     types = [value.type for value in program.inputs]
     types += [tensor_type for call in program.calls for tensor_type in call.types]
     return int(PARTS_FACTOR * sum(tensor_type.num_bytes for tensor_type in types))
 
 
 def is_about_memory(error: UsageError) -> bool:
-    """It may fit when it is alone, or on a larger device."""
+    """Whether a task may succeed when it runs alone, or on a larger device."""
     return "memory" in error.message or "too big" in error.message
 
 
 @contextmanager
 def room(folder: Path, num_bytes: int) -> Iterator[None]:
-    """Hold a part of the GPU's memory; wait while others who share the folder hold too much.
+    """Holds a part of the GPU's memory; waits while processes that share the folder hold too much.
 
-    More than there is means all of it. What PyTorch keeps for later is given back at the end.
+    A need above the GPU's size means all of it. PyTorch's cached memory is given back at the end.
+    Without a GPU nothing is held.
+
+    Args:
+        folder: lock files of all processes that share the GPU.
     """
     if not torch.cuda.is_available():
         yield
@@ -71,11 +76,11 @@ def room(folder: Path, num_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def reserved(folder: Path, num_slots: int) -> Iterator[None]:
-    """Hold so many of the slots that processes share by locks on files of this folder.
+    """Holds `num_slots` slots, which processes share by locks on files of this folder.
 
-    Who waits for slots keeps a gate, so that two never wait for each other. Who wants few has a
-    gate and slots of its own, so that a small case need not wait until a large one has had its
-    turn; either kind takes of the other's what it is short of, if nobody waits there.
+    A process that waits for slots holds a gate, so that two never wait for each other. Small
+    requests have a gate and slots of their own, so that they need not wait behind a large request.
+    Either kind takes slots of the other kind if it lacks some and nobody waits there.
     """
     small, large = range(NUM_SMALL), range(NUM_SMALL, NUM_SLOTS)
     with ExitStack() as locks:
@@ -87,6 +92,7 @@ def reserved(folder: Path, num_slots: int) -> Iterator[None]:
                 gates.enter_context(_gate(folder, "large"))
                 _gather(folder, num_slots, large, ("small", small), locks)
             else:
+                # Every process takes both gates in this order: no two can wait in a circle.
                 gates.enter_context(_gate(folder, "large"))
                 gates.enter_context(_gate(folder, "small"))
                 _gather(folder, num_slots, range(NUM_SLOTS), ("large", ()), locks)
@@ -100,14 +106,15 @@ def _gather(
     others: tuple[str, Iterable[int]],
     held: ExitStack,
 ) -> None:
-    """Lock slots until there are so many: one's own as they come free, and others' if these are
-    the rest."""
+    """Locks slots until there are `num_slots`: own slots as they come free, and slots of the other
+    kind only if these complete the request."""
     kind, theirs = others
     left = num_slots
     while True:
         left -= _take_some(folder, left, own, held)
         if left and (gate := _locked(folder / f"gate-{kind}")) is not None:
             with gate, ExitStack() as rest:
+                # All or none: slots of the other kind are not kept while this process still waits.
                 if _take_some(folder, left, theirs, rest) == left:
                     held.push(rest.pop_all())
                     left = 0
@@ -117,7 +124,7 @@ def _gather(
 
 
 def _take_some(folder: Path, num_slots: int, among: Iterable[int], held: ExitStack) -> int:
-    """How many of so many were free."""
+    """Locks up to `num_slots` free slots, and returns how many it locked."""
     num_taken = 0
     for i in among:
         if num_taken < num_slots and _take(folder / f"slot-{i}", held):
@@ -127,14 +134,14 @@ def _take_some(folder: Path, num_slots: int, among: Iterable[int], held: ExitSta
 
 @contextmanager
 def _gate(folder: Path, kind: str) -> Iterator[None]:
-    """Nobody else waits for slots of this kind meanwhile."""
+    """Waits for the gate and holds it: no other process gathers slots of this kind meanwhile."""
     with (folder / f"gate-{kind}").open("a") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         yield
 
 
 def _take(slot: Path, held: ExitStack) -> bool:
-    """Lock a slot's file until `held` is closed; False where somebody has it."""
+    """Locks a slot's file until `held` is closed. False if another process has the lock."""
     file = _locked(slot)
     if file is not None:
         held.enter_context(file)
@@ -142,7 +149,7 @@ def _take(slot: Path, held: ExitStack) -> bool:
 
 
 def _locked(path: Path) -> IO[str] | None:
-    """The file, locked until it is closed; None where somebody has it."""
+    """Returns the file, locked until it is closed; None if another process has the lock."""
     file = path.open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,7 +58,7 @@ class Screening:
         """That compile; each is used by one thread at a time."""
 
     def rest(self) -> None:
-        """End the guest that has memory on the device; another is started when it is needed."""
+        """Ends the guest that has memory on the device; another is started when needed."""
         self._guest.close()
 
     def close(self) -> None:
@@ -92,9 +92,10 @@ class Screening:
         small = fitting(task, self._rules.device, is_generic=True)
         is_on_gpu = self._rules.device.type == "cuda"
         guests = _Guests(small, self._guest, self._rules, deadline)
-        server(self._rules.device).start()  # not while others wait for the GPU
+        # Server and guest start before room is held: others would wait for memory meanwhile.
+        server(self._rules.device).start()
         with sharing(self._rules.device):
-            self._guest.begin()  # nor for room
+            self._guest.begin()
         with self._hold():
             for number in range(NUM_CASES):
                 deadline.check()
@@ -114,7 +115,10 @@ class Screening:
     def compiled(
         self, trials: Sequence[Trial], task: Task, deadline: Deadline = NEVER
     ) -> list[Trial]:
-        """Static rules, and compilation in parallel: kernels are ready when guests load them.
+        """Reads and compiles candidates in parallel: kernels are ready when guests load them.
+
+        Returns:
+            The trials, of which the refused ones have a rejection.
 
         Raises:
             OutOfTime: the deadline passed before all were compiled.
@@ -135,7 +139,8 @@ class Screening:
 
     @contextmanager
     def _compiler(self) -> Iterator[Guest]:
-        """A guest without a GPU, for one candidate: one of its own where it is not ours."""
+        """Gives a guest without a GPU for one candidate. Foreign candidates get a guest of their
+        own."""
         try:
             compiler = self._idle.get_nowait()
         except Empty:
@@ -150,9 +155,10 @@ class Screening:
                 compiler.close()
 
     def _judged(self, begun: Trial, guests: "_Guests", posing: "_Posing") -> Trial:
-        """The trial that was begun, judged in one case more; itself where it is rejected."""
+        """Returns the trial judged in one more case. A rejected trial is returned as it is."""
         if begun.rejection is not None:
             return begun
+        # A copy, because the step is repeated from `begun` if the guest is lost.
         trial = deepcopy(begun)
         with trial.ending(), sharing(self._rules.device):
             session = guests.session(trial)
@@ -162,7 +168,7 @@ class Screening:
 
 @dataclass(slots=True)
 class _Guests:
-    """Where one task's candidates are loaded: the guest at hand, another one after a death."""
+    """The guest in which one task's candidates are loaded; another guest after a death."""
 
     task: Task
     long_lived: LongLived
@@ -171,7 +177,7 @@ class _Guests:
     _session: Session | None = None
 
     def session(self, trial: Trial) -> Session:
-        """The session that holds the trial's candidate."""
+        """Returns the session in which the trial's candidate is loaded."""
         if self._session is None or not self._session.guest.alive:
             guest = self.long_lived.next()
             guest.deadline = self.deadline
@@ -181,7 +187,7 @@ class _Guests:
         return self._session
 
     def release(self) -> None:
-        """The guest lives on, without the memory that its last candidate took."""
+        """Frees the memory of the last candidate's call; the guest lives on."""
         if self._session is not None and self._session.guest.alive:
             with suppress(Rejected, GuestLost):  # gone is gone
                 self._session.release()
@@ -198,6 +204,7 @@ class _Posing:
     _posed: dict[int, tuple[Task, Posed]] = field(default_factory=dict)
 
     def posed(self, task: Task) -> Posed:
+        """Returns the posed case, which is posed at the first call."""
         if id(task) not in self._posed:
             posed = pose(task, self.case, self.rules)
             self.is_large |= posed.num_bytes > KEPT_BYTES

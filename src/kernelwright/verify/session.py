@@ -79,7 +79,10 @@ class Session:
 
     @stage("load")
     def load(self, name: str, source: str, kernels: Path | None = None) -> None:
-        """Load a candidate; from `kernels`, what was compiled of it before.
+        """Loads a candidate in the guest.
+
+        Args:
+            kernels: folder of kernels that were compiled from this candidate before.
 
         Raises:
             Rejected: it cannot be loaded, or the reference's weights have no place in it.
@@ -93,7 +96,7 @@ class Session:
             self.guest.load(source, name, task.init(), kernels)
             entries = self.guest.state(name, values=True, most_bytes=self._most_state_bytes())
             attributes = self.guest.attributes(name)
-        if not self._loaded:  # a fact of the task: two calls of the reference tell
+        if not self._loaded:  # a fact of the task, so the first candidate's load finds it for all
             self._has_hidden_state = task.has_hidden_state(self.device)
         names = matched(task.constructed(self.device), entries)
         self._loaded[name] = _Loaded(names, attributes=attributes, compiles=uses_compile(source))
@@ -101,6 +104,7 @@ class Session:
         if self.is_drop_in and renamed:
             message = f"ModelNew names {renamed[0]} {names[renamed[0]]}: no checkpoint would load"
             raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, f"{message}; keep the names")
+        # A parameter that no output depends on may be missing: nobody can see the difference.
         missing = sorted(task.saved(self.device) - names.keys())
         if missing and (needed := task.needed(missing, self.device)):
             shape = list(task.state(self.device)[needed].shape)
@@ -112,7 +116,7 @@ class Session:
             )
 
     def _most_state_bytes(self) -> int:
-        """The most bytes that a candidate's parameters and buffers may take: copies of the
+        """Returns the most bytes that a candidate's parameters and buffers may take: copies of the
         reference's, packed otherwise, and small tables."""
         if not isinstance(self.task, ModuleTask):
             return 0
@@ -136,10 +140,17 @@ class Session:
         wanted_inputs: Sequence[int] = (),
         like: Sequence[torch.Tensor] | None = None,
     ) -> Called:
-        """One call from the state at the start of `task`.
+        """Calls a candidate once, from the state at the start of `task`.
 
         Args:
+            seed: seed of the generators that the call may draw from.
+            poison: value of fresh memory.
+            skip_kernels: names of kernels whose launches do nothing.
+            wanted_inputs: positions of inputs to bring back as the call left them.
             like: as of `Guest.run`.
+
+        Raises:
+            Rejected: a fault of the candidate.
         """
         with faults():
             self._restart(name, task, is_compiled=manner.compiles)
@@ -171,14 +182,18 @@ class Session:
         like: Sequence[torch.Tensor] | None = None,
         before: Mapping[str, torch.Tensor] | None = None,
     ) -> Called:
-        """One call of an instance as it is.
+        """Calls an instance once, in the state that it has.
 
         Args:
+            is_held: keep the outputs in the guest, to see whether later calls write to them.
             like: as of `Guest.run`.
-            before: its parameters and buffers, where they are known.
+            before: the instance's parameters and buffers, where they are known.
+
+        Raises:
+            Rejected: a fault of the candidate.
         """
         with faults():
-            if before is None:
+            if before is None:  # earlier calls of the instance have changed its buffers
                 before = self.state_of(name, instance)
             run = partial(
                 self.guest.run,
@@ -201,9 +216,9 @@ class Session:
             return Called(ran, dict(before), state, outputs, is_compiled=manner.compiles)
 
     def compiled(self, name: str, inputs: Sequence[Any], manner: Manner) -> Manner | None:
-        """The manner of a second, compiled call of a candidate that uses `torch.compile`. None for
-        other candidates and for watched calls, and at other sizes than the task's: each such call
-        would compile anew, for minutes."""
+        """Returns the manner of a second, compiled call of a candidate that uses `torch.compile`.
+        None for other candidates and for watched calls, and at other sizes than the task's: each
+        such call would compile anew, for minutes."""
         if not self._loaded[name].compiles or manner.is_watched or self.device.type != "cuda":
             return None
         if _signature(inputs) != _signature(self.task.example(META)):
@@ -212,7 +227,7 @@ class Session:
         return replace(manner, compiles=True, num_threads=1)
 
     def _run(self, run: Callable[..., Ran], manner: Manner) -> Ran:
-        """The call; without grad mode where the candidate refuses calls in grad mode."""
+        """Makes the call, without grad mode where the candidate refuses calls in grad mode."""
         if self.refuses_grad:
             manner = replace(manner, has_grad=False)
         try:
@@ -220,6 +235,7 @@ class Session:
         except GuestFault as fault:
             if fault.kind != "runtime" or not (manner.has_grad and self.guest.alive):
                 raise
+            # If the call fails without grad mode too, that fault is raised here instead.
             ran = run(manner=replace(manner, has_grad=False))
             if self.is_drop_in:
                 raise
@@ -227,7 +243,7 @@ class Session:
             return ran
 
     def state_of(self, name: str, instance: int) -> State:
-        """Parameters and buffers of an instance by the reference's names."""
+        """Returns copies of an instance's parameters and buffers, by the reference's names."""
         names = self._loaded[name].names
         if not names:
             return {}
@@ -241,7 +257,8 @@ class Session:
     # -- instances
 
     def instance(self, name: str, task: Task) -> int:
-        """A new instance with the weights of `task`; 0 of a function."""
+        """Constructs a new instance with the weights of `task`, and returns its number. A function
+        has the number 0."""
         if not isinstance(task, ModuleTask):
             return 0
         with faults():
@@ -252,7 +269,12 @@ class Session:
     def set_weights(
         self, name: str, instance: int, state: Mapping[str, torch.Tensor], how: str = "copy"
     ) -> None:
-        """Give an instance parameters and buffers, by the reference's names."""
+        """Gives an instance parameters and buffers.
+
+        Args:
+            state: values by the reference's names. Names without a counterpart are left out.
+            how: the way a user changes weights: "copy", "load_state_dict" or "data".
+        """
         names = self._loaded[name].names
         values = {names[mine]: value for mine, value in state.items() if mine in names}
         if values:
@@ -260,33 +282,35 @@ class Session:
                 self.guest.load_state(name, values, instance, how)
 
     def _restart(self, name: str, task: Task, *, is_compiled: bool) -> None:
-        """Have an instance in the state at the start of `task`: the one at hand, unless it was made
-        from other arguments, or calls change attributes. A candidate that uses `torch.compile` has
-        an instance for compiled calls: a CUDA graph of uncompiled calls would replay those."""
+        """Brings the candidate into the state at the start of `task`. The instance at hand is kept,
+        unless it has other arguments, or calls change its attributes. Compiled calls have an
+        instance of their own: a CUDA graph of uncompiled calls would replay those."""
         if not isinstance(task, ModuleTask):
             return
         loaded = self._loaded[name]
         is_other = loaded.arguments != task.arguments or self._has_hidden_state
         is_other |= loaded.compiles and loaded.is_compiled not in (None, is_compiled)
         loaded.is_compiled = is_compiled
+        # The instance stays where it can: weights that it has packed once are then found stale.
         if is_other or self.guest.attributes(name, loaded.instance) != loaded.attributes:
             self._construct(name, task)
         self.set_weights(name, loaded.instance, task.state(self.device))
 
     def _construct(self, name: str, task: ModuleTask) -> None:
-        """Replace the instance at hand."""
+        """Replaces the instance at hand by a new one. A captured graph still needs its instance."""
         loaded = self._loaded[name]
         old, loaded.instance = loaded.instance, self.guest.construct(name, task.init())
         loaded.arguments = task.arguments
         loaded.attributes = self.guest.attributes(name, loaded.instance)
+        # Requests without a number, such as that for the share of GPU time, call instance 0.
         if old not in (0, loaded.captured):
             self.guest.drop(name, old)
 
     # -- timed calls
 
     def restart(self, name: str) -> None:
-        """Parameters, buffers and attributes as at the start, before calls are timed. Timed calls
-        are compiled where the candidate uses `torch.compile`."""
+        """Sets parameters, buffers and attributes back to the start, before calls are timed. Timed
+        calls are compiled where the candidate uses `torch.compile`."""
         with faults():
             self._restart(name, self.task, is_compiled=True)
 
@@ -300,8 +324,9 @@ class Session:
         is_replay: bool = False,
         manner: Manner = WATCHED,
     ) -> None:
-        """Give the next timed call its inputs, and buffers as at the start; attributes too, where
-        the reference changes some. What else a candidate keeps from its first call, it keeps."""
+        """Gives the next timed call its inputs, and buffers as at the start. If the reference has
+        hidden state, attributes start anew too. All else that a candidate keeps from its first call
+        stays."""
         task, loaded = self.task, self._loaded[name]
         with faults():
             if isinstance(task, ModuleTask):
@@ -340,7 +365,8 @@ class Session:
 
 
 def _signature(inputs: Sequence[Any]) -> list[Any]:
-    """Shapes and dtypes of tensors, and the other values as text: NaN equals itself there."""
+    """Returns shapes and dtypes of tensors, and other values as text: as text, NaN equals
+    itself."""
     return [
         (value.shape, value.dtype) if isinstance(value, torch.Tensor) else repr(value)
         for value in inputs
@@ -349,13 +375,16 @@ def _signature(inputs: Sequence[Any]) -> list[Any]:
 
 @dataclass(slots=True)
 class Lasting:
-    """The session at hand, for calls that may cost a guest: another one where it is lost."""
+    """Holds a session for calls that may cost a guest. `now` opens another session if the guest is
+    lost."""
 
     session: Session
     open: Callable[[Task], Session]
     """A session of a task in a new guest, its candidate loaded."""
 
     def now(self) -> Session:
+        """Returns a session whose guest is alive. Time that the candidate has spent is carried
+        over."""
         if not self.session.guest.alive:
             spent_s = self.session.spent_s
             self.session = self.open(self.session.task)

@@ -38,11 +38,11 @@ class StaticFinding:
 def findings(
     text: str, mode: str, entry: str, *, hints: bool = True, lent: Set[str] = frozenset()
 ) -> tuple[StaticFinding, ...]:
-    """The findings from the text alone, refusals first, each group by line. Takes any text.
+    """Returns the findings from the text alone, refusals first, each group by line. Takes any text.
 
     Args:
-        entry: the name the candidate must define: "fused_operator" or "ModelNew".
-        hints: look for them too; what only wants to know of refusals saves half the time.
+        entry: the name that the candidate must define: "fused_operator" or "ModelNew".
+        hints: look for hints too. Without them the search takes half the time.
         lent: modules that may be imported beside the usual ones (`rules.outside.lent_by`).
     """
     try:
@@ -58,10 +58,11 @@ def findings(
 
 
 def _check_encoding(text: str) -> None:
-    """A comment may name an encoding in which Python reads other code out of the same file.
+    """Refuses a comment that names another encoding: Python would then read other code from the
+    same file.
 
     Raises:
-        SyntaxError: the file is not UTF-8 by its own words.
+        SyntaxError: the file says that it is not UTF-8.
     """
     lines = io.BytesIO(_LINE_END.sub("\n", text).encode())
     encoding, _ = tokenize.detect_encoding(lines.readline)
@@ -78,7 +79,7 @@ def _check(source: CandidateSource, mode: str, hints: bool) -> tuple[StaticFindi
 
 
 def _apply(rules: list[Rule], source: CandidateSource) -> list[StaticFinding]:
-    """One finding a rule and line."""
+    """Returns at most one finding for each rule and line, by line."""
     by_rule: dict[tuple[str, int], StaticFinding] = {}
     for rule in rules:
         is_hint = rule.severity is RuleSeverity.HINT

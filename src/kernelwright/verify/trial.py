@@ -51,6 +51,8 @@ MAX_LAUNCHED = 50_000
 
 @dataclass(slots=True)
 class Trial:
+    """One candidate under judgement: its facts so far, the steps that judge it, and its verdict."""
+
     rules: Rules
     candidate: Candidate
     name: str = "candidate"
@@ -84,7 +86,7 @@ class Trial:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """A rejection inside ends the trial."""
+        """Catches a rejection inside, which ends the trial and becomes its verdict."""
         try:
             yield
         except Rejected as rejection:
@@ -96,12 +98,13 @@ class Trial:
 
     @property
     def compiles(self) -> bool:
-        """The candidate may put functions inside torch.compile."""
+        """Whether the candidate may put functions inside torch.compile."""
         return uses_compile(self.candidate.source)
 
     @stage("static rules")
     def read(self, task: Task) -> None:
-        """Static rules."""
+        """Applies the static rules. Hints become advice; the first refusal is raised as
+        `Rejected`."""
         mode = self.rules.mode
         if self.rules.checks is not Checks.ALL:
             return
@@ -123,8 +126,9 @@ class Trial:
 
     @stage("compile")
     def compile(self, task: Task, shapes: Sequence[list[Any]], guest: Guest) -> None:
-        """A real compilation for sm_90, without a GPU, for inputs of each of these shapes; for a
-        GPU, launchers too."""
+        """Compiles the kernels for sm_90 in a guest without a GPU, for inputs of each of these
+        shapes (tensors may be on the meta device). For a GPU, makes launchers too. Raises
+        `Rejected` on failure."""
         init = task.init() if isinstance(task, ModuleTask) else None
         try:
             with faults(Stage.COMPILE):
@@ -151,12 +155,13 @@ class Trial:
         self.passed("loads")
 
     def judge_case(self, sessions: Lasting, cases: Cases, posed: Posed) -> None:
-        """One case, and what follows from it: a rejection, or advice where the contract allows what
-        the candidate does."""
+        """Judges one case. Raises `Rejected`, or adds advice where the contract allows the
+        fault."""
         case, task = posed.case, cases.variants[posed.case.variant]
         try:
             self.judge(sessions.now(), task, posed)
         except Rejected as rejected:
+            # A crash or a timeout is never a refusal: the process of a user would end too.
             is_refusal = rejected.code in OUTSIDE and cases.may_refuse(case)
             if not is_refusal and not cases.is_advisory(case):
                 raise
@@ -165,9 +170,9 @@ class Trial:
             self.advice.append(f"not as the reference: {rejected.message}")
 
     def judge(self, session: Session, task: Task, posed: Posed) -> None:
-        """One case, from the call to every check of it; a rejection says which one it was. A
-        candidate that uses torch.compile answers some cases twice: uncompiled, so that its launches
-        are seen, and compiled."""
+        """Judges one case, from the call to every check; a `Rejected` names the case. A candidate
+        that uses torch.compile answers some cases twice: uncompiled, so that its launches are seen,
+        and compiled."""
         self._judge_call(session, task, posed)
         inside = session.compiled(self.name, posed.inputs, posed.case.manner)
         if inside is not None:
@@ -193,7 +198,7 @@ class Trial:
 
     @stage("compare")
     def compare_alone(self, session: Session, task: Task, posed: Posed) -> None:
-        """The values of one call, without any other check (`Checks.VALUES`)."""
+        """Compares the values of one call, without any other check (`Checks.VALUES`)."""
         with _in_case(posed.case.name):
             case, answer = posed.case, posed.answer
             like = answer.outputs.native
@@ -208,10 +213,11 @@ class Trial:
 
     @stage("run together")
     def judge_together(self, session: Session, cases: Cases, posed: Sequence[Posed]) -> None:
-        """Several cases of a task without state in one request, and every check of each.
+        """Judges several cases of a task without state in one request, with every check of each
+        case.
 
-        What these very calls gave is what counts: a candidate that remembers earlier calls would
-        answer otherwise if it were asked again.
+        These very calls are compared: a candidate that remembers earlier calls would answer
+        otherwise if it were asked again.
         """
         calls = [
             GuestCall(
@@ -242,11 +248,16 @@ class Trial:
         *,
         looks_again: bool = True,
     ) -> None:
-        """Everything that one call shows.
+        """Checks everything that one call shows: process, outputs, state, inputs, memory, launches,
+        operators.
 
         Args:
+            comparison: of the call's outputs with the expected values.
             looks_again: give outputs with small errors a second look. Then `task` must start from
                 the state before the call.
+
+        Raises:
+            Rejected: the first check that fails.
         """
         checks.check_process(session.guest.born, called.ran.process)
         is_module = isinstance(task, ModuleTask)
@@ -261,6 +272,7 @@ class Trial:
         self._check_beside_values(session, called, posed)
 
     def _check_beside_values(self, session: Session, called: Called, posed: Posed) -> None:
+        """Checks state, inputs, memory, launches and operators, and notes the passed checks."""
         case, precision = posed.case, self.rules.precision
         errors = checks.check_state(
             called, posed.answer, precision, is_drop_in=self.rules.is_drop_in
@@ -271,7 +283,7 @@ class Trial:
         checks.check_inputs(called.ran, posed.answer, precision)
         checks.check_ownership(called.ran, posed.answer)
         checks.check_bounds(called.ran)
-        if not called.is_compiled:
+        if not called.is_compiled:  # Inductor's launches bypass the guest's count
             checks.check_launches(called.ran)
         if self.rules.mode == "pure":
             checks.check_dispatch(called.ran)
@@ -291,7 +303,8 @@ class Trial:
         called: Called,
         wrong: WrongOutputs,
     ) -> None:
-        """Is it the computation that magnifies rounding, or memory that was never written?"""
+        """Asks whether wrong values are magnified rounding, or memory that was never written.
+        Raises `Rejected` with the more precise reason, if rounding does not explain the values."""
         case = posed.case
         try:
             errors = second_look.look_again(
@@ -306,6 +319,7 @@ class Trial:
         self.errors = worse(self.errors, wrong.errors)
         if wrong.code is Code.WRONG_STRUCTURE:  # the values are not here
             raise wrong
+        # NaN that comes and goes with the poison marks elements that no kernel wrote.
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
         manner = replace(WATCHED, turn=case.manner.turn)
@@ -321,7 +335,8 @@ class Trial:
         raise wrong
 
     def _name_other_policies(self, task: Task, posed: Posed, called: Called) -> None:
-        """Policies never differ silently: say which one would have let these outputs pass."""
+        """Adds advice that names each policy that would accept these outputs: policies never differ
+        silently."""
         for precision in Precision:
             if precision is self.rules.precision:
                 continue
@@ -334,9 +349,10 @@ class Trial:
 
     @stage("silence kernels")
     def silence(self, sessions: Lasting, cases: Cases) -> None:
-        """With all of the candidate's kernels doing nothing, and with each one of several, the
-        outputs must not be right. In `pure` mode, where nothing but kernels computes, one may be
-        idle that could be the faithful one for a call which the task itself ignores."""
+        """Switches off all of the candidate's kernels together, and then each of several kernels
+        alone: the outputs must be wrong then in a telling case. Else a kernel is a decoy, and
+        `Rejected` is raised. In `pure` mode as many kernels may be idle as the task has calls
+        without effect (`ignored_calls`)."""
         names = tuple(self.launches)
         groups = [names, *((name,) for name in names if len(names) > 1)]
         num_idle = 0
@@ -358,23 +374,26 @@ class Trial:
     def _matters(
         self, session: Session, cases: Cases, case: Case, kernels: tuple[str, ...]
     ) -> bool:
-        """The outputs are wrong when these do nothing, whatever memory holds. Not where they would
-        not run in this call at all: a result that is remembered says nothing of kernels. False
-        where the case is not defined."""
+        """Whether the outputs are wrong when these kernels do nothing, whatever fresh memory holds.
+        False where the case is not defined, or where the kernels would not run in this call
+        anyway."""
         posed, task = cases.pose_if_defined(case), cases.variants[case.variant]
         if posed is None:
             return False
+        # Outputs without elements cannot be wrong, and no kernel has work there.
         if not any(output.numel() for output in posed.answer.outputs.native):
             return True
         filler = poison(posed.case.seed + 1, is_nan=False)
-        fillers = (filler, filler + 1, 0.0)  # odd, even and zero: booleans are either way
+        # Unwritten memory may be right by chance. Odd and even fillers and zero give both booleans.
+        fillers = (filler, filler + 1, 0.0)
         return any(self._is_wrong(session, task, posed, kernels, filling) for filling in fillers)
 
     def _is_wrong(
         self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...], filler: float
     ) -> bool:
-        """In this case, without these kernels. A candidate that has run them before, and keeps what
-        they made, is loaded anew and called for the first time."""
+        """Whether outputs or state are wrong in this case, without these kernels. A candidate that
+        kept the kernels' results from earlier calls is loaded anew and called for the first
+        time."""
         seed, like = posed.case.generator, posed.answer.outputs.native
         try:
             called = session.call(self.name, task, posed.inputs, seed, filler, kernels, like=like)
@@ -387,7 +406,7 @@ class Trial:
                 if not called.ran.suppressed:
                     return False
             checks.check_structure(called.ran, posed.answer)
-            second_look.check_values(  # with kernels and without them alike
+            second_look.check_values(  # the rule that judges the outputs with kernels
                 task, posed.inputs, seed, called.ran.outputs, posed.answer.outputs, self.rules
             )
             checks.check_state(called, posed.answer, self.rules.precision, is_drop_in=False)
@@ -398,7 +417,8 @@ class Trial:
 
     @stage("attest")
     def attest(self, guest: Guest) -> None:
-        """The guest's process is as it was before it ran anything."""
+        """Checks that the guest's process is as it was before it ran anything. Raises
+        `Rejected`."""
         with faults():
             now = guest.attest()
         checks.check_process(guest.born, now)
@@ -440,7 +460,7 @@ class Trial:
 
 @contextmanager
 def _in_case(name: str) -> Iterator[None]:
-    """A rejection inside says where it was."""
+    """Adds the name of the case to the message of a rejection inside."""
     try:
         yield
     except Rejected as rejected:
@@ -453,7 +473,8 @@ def _summary(cases: Iterable[str], passed: Iterable[str]) -> str:
 
 
 def _nan_follows(called: Called, again: tuple[torch.Tensor, ...], was_nan: bool) -> bool:
-    """NaN shows exactly where fresh memory held NaN in one of two calls on the same inputs."""
+    """Whether NaN shows exactly where fresh memory held NaN, in one of two calls on the same
+    inputs."""
     first, second = called.ran.outputs, again
     under_nan, under_finite = (first, second) if was_nan else (second, first)
     return any(

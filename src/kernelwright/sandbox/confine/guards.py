@@ -1,8 +1,8 @@
-"""The guards that keep a guest from the rest of the machine. Each guard is tried; what holds is
-reported.
+"""The guards that keep a guest from the rest of the machine. Each guard is tried, and the guards
+that hold are reported.
 
-None needs root. A guard the kernel refuses is missing from the report and stops nothing. The
-namespaces are there when the guest is forked (`namespaces.fork`); `confine` adds the rest.
+No guard needs root. A guard that the kernel refuses is missing from the report and stops nothing.
+The namespaces are there when the guest is forked (`namespaces.fork`); `confine` adds the rest.
 """
 
 import os
@@ -34,9 +34,11 @@ class Confinement:
 
 
 def confine(limits: Confinement) -> list[str]:
-    """Put the calling process under every guard that works here; return their names."""
+    """Puts the calling process under every guard that works here; returns their names, those of the
+    namespaces included."""
     active = limits.namespaces.names
     own_pid = None if "pidns" in active else os.getpid()
+    # seccomp comes last, because the filter refuses the calls that the other guards make.
     guards: list[tuple[str, Callable[[], object]]] = [
         ("pdeathsig", lambda: kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)),
         ("nonewprivs", lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)),
@@ -57,6 +59,8 @@ def confine(limits: Confinement) -> list[str]:
 
 
 def _resource_limits(limits: Confinement) -> None:
+    """Lowers the limits of the process. A hard limit that is lower already stays."""
+
     def limit(which: int, value: int, spare: int = 0) -> None:
         _, hard = resource.getrlimit(which)
         if hard != resource.RLIM_INFINITY:
@@ -67,6 +71,7 @@ def _resource_limits(limits: Confinement) -> None:
     limit(resource.RLIMIT_FSIZE, 1 << 30)
     limit(resource.RLIMIT_CPU, limits.cpu_s, spare=5)  # SIGXCPU first, then SIGKILL
     if not limits.on_gpu:
+        # A fork maps all that the server maps, so the limit is for what comes on top.
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         limit(resource.RLIMIT_AS, mapped + limits.memory_bytes)
 

@@ -12,7 +12,7 @@ PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS =
 
 
 def checked(result: int) -> int:
-    """The result of a C call, unless the call failed.
+    """Returns the result of a C call that did not fail.
 
     Raises:
         OSError: the result is negative; errno names the error.
@@ -24,7 +24,8 @@ def checked(result: int) -> int:
 
 
 def system_call(number: int, *arguments: int | bytes | None) -> int:
-    """Integers are passed in full width; bytes and None as pointers.
+    """Makes a system call by its number. Integers are passed in full width; bytes and None as
+    pointers.
 
     Raises:
         OSError: the kernel refuses.
@@ -42,7 +43,7 @@ def unshare(flags: int) -> None:
 
 
 def setns(handle: int, flag: int) -> None:
-    """Move the calling thread into the namespace behind a file descriptor.
+    """Moves the calling thread into the namespace behind a file descriptor.
 
     Raises:
         OSError: the kernel refuses.
@@ -57,10 +58,12 @@ def mount(source: str, target: str, kind: str, flags: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Leave the caller and all it starts without any, in its user namespace too."""
+    """Drops every capability of the process and of all that it starts, in its user namespace
+    too."""
     version_3 = (ctypes.c_uint32 * 2)(0x20080522, 0)
     sets = (ctypes.c_uint32 * 6)()
     checked(_libc.capget(version_3, sets))
+    # Only a process with capabilities may change the bounding set.
     if any(sets):
         for capability in range(64):
             try:
@@ -71,7 +74,8 @@ def drop_capabilities() -> None:
 
 
 def signal_name(number: int) -> str:
-    """ "SIGSEGV"; "signal 40" for a real-time signal, which has no name."""
+    """Returns the name of a signal, such as SIGSEGV; "signal 40" for a real-time signal, which has
+    no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,4 +1,4 @@
-"""Landlock: which files a guest may read and write. Any user may ask for it."""
+"""Landlock: the guard that says which files a guest may read and write. It needs no rights."""
 
 import os
 import struct
@@ -34,9 +34,10 @@ and a guest of root could read them."""
 def restrict(
     readable: Iterable[Path], writable: Iterable[Path], *, on_gpu: bool, own_proc: bool
 ) -> None:
-    """Write only `writable`; on CPU also read only that, `readable`, the system and packages.
+    """Lets this process write only `writable`; on CPU also read only that, `readable`, the system
+    and packages.
 
-    With CUDA reads stay open: which files a driver reads is not ours to list.
+    With CUDA reads stay open: we cannot list the files that a driver reads.
 
     Args:
         own_proc: /proc shows the guest's own processes only, and so may be read.
@@ -46,6 +47,7 @@ def restrict(
     """
     abi = kernel.system_call(_CREATE_RULESET, None, 0, 1)
     write = _WRITE_FILE | _MAKE_AND_REMOVE
+    # A right that the kernel does not know makes the whole rule set invalid.
     write |= (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
     read = _EXECUTE | _READ_FILE | _READ_DIR
     handled = write if on_gpu else write | read
@@ -65,12 +67,14 @@ def restrict(
 
 
 def _allow(ruleset: int, paths: Iterable[Path], access: int) -> None:
+    """Adds a rule for each path that exists: these rights on the path and everything below."""
     for path in paths:
         try:
             handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue  # not on this machine
         try:
+            # The kernel refuses rights of folders, such as MAKE_DIR, in a rule for a file.
             rights = access if path.is_dir() else access & _ON_FILES
             rule = struct.pack("=Qi", rights, handle)
             kernel.system_call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0)
@@ -88,7 +92,8 @@ def _device_files(on_gpu: bool) -> list[Path]:
 
 
 def _system(own_proc: bool) -> list[Path]:
-    """System, interpreter and the packages already imported; not the user's files."""
+    """Returns paths of the system, the interpreter and the imported packages, and no files of the
+    user's."""
     system = "/usr /lib /lib64 /lib32 /bin /sbin /sys /dev/urandom /dev/random"
     shared_proc = "/proc/self /proc/cpuinfo /proc/meminfo /proc/stat /proc/filesystems /proc/sys"
     interpreter = [sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()]
@@ -99,7 +104,8 @@ def _system(own_proc: bool) -> list[Path]:
 
 @cache
 def packages() -> list[str]:
-    """Folders of the packages that are imported. The fork server asks first, for all its guests."""
+    """Returns the folders of the packages that are imported. The fork server calls this first, for
+    all its guests."""
     return [
         folder
         for name, module in list(sys.modules.items())

@@ -1,9 +1,9 @@
 """A guest's namespaces: users, network, System V IPC, process ids, and mounts for its own /proc.
 
 Each guest joins the namespaces of a holder: a small process that makes them and waits. In the PID
-namespace the holder is process 1: it takes everything in there along when it is ended, and the
-guest, which is not process 1, can be ended by any signal. Holders are made by the keeper, a
-process forked before the fork server is big and has threads.
+namespace the holder is process 1. When the holder is ended, the kernel ends all processes there.
+The guest is not process 1, so any signal can end it. The keeper makes the holders: a process that
+is forked before the fork server is big and has threads.
 """
 
 import os
@@ -34,8 +34,8 @@ _WITH_OWN_PROC, _WITHOUT_OWN_PROC, _FAILS = 0, 10, 11  # exit codes of a trial
 class Namespaces:
     """The server's side: forks guests into namespaces of their own.
 
-    Made before the server starts threads or loads anything. What the kernel refuses this user is
-    left out; `names` says what guests get.
+    Make it before the server starts threads or loads anything. Namespaces that the kernel refuses
+    to this user are left out; `names` says which ones guests get.
 
     Args:
         needs_proc: no PID namespace without a /proc of its own. CUDA's driver names its threads
@@ -65,7 +65,7 @@ class Namespaces:
         return {self._keeper} if self._keeper else set()
 
     def fork(self) -> tuple[int, int]:
-        """As `os.fork`, into new namespaces and a session of its own.
+        """Forks as `os.fork`, into new namespaces and a session of its own.
 
         Returns:
             (pid, holder) in the caller, for `end`; (0, 0) in the guest.
@@ -90,7 +90,7 @@ class Namespaces:
         return pid, holder
 
     def end(self, holder: int) -> None:
-        """End a holder and, in a PID namespace, whatever its guest left behind.
+        """Ends a holder and, in a PID namespace, all processes that its guest left behind.
 
         Raises:
             ConnectionError: the keeper has ended.
@@ -99,8 +99,9 @@ class Namespaces:
             self._ask(f"end {holder}")
 
     def _try(self) -> bool:
-        """Start and end a guest that does nothing. In a child: once a process has joined a PID
-        namespace, and that has ended, it can start none but guests."""
+        """Starts and ends a guest that does nothing, and returns whether that worked. A child does
+        this: a process that has joined a PID namespace which then ended can start no process but
+        guests."""
         if pid := os.fork():
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             self.own_proc = code == _WITH_OWN_PROC
@@ -144,7 +145,8 @@ class Namespaces:
 
 
 def _has_own_users() -> bool:
-    """Move the server into a user namespace, where it may make and join all others."""
+    """Moves the server into a user namespace, where it may make and join all others. Returns False
+    where the kernel refuses."""
     uid, gid = os.getuid(), os.getgid()
     try:
         kernel.unshare(_NEWUSER)
@@ -174,7 +176,7 @@ def _join(holder: int, flags: list[int]) -> None:
 
 
 def _keep(channel: socket.socket, flags: int) -> NoReturn:
-    """Make and end holders as asked until the server is gone."""
+    """Runs the keeper: makes and ends holders as asked, until the server is gone."""
     try:
         _close_all_but(channel.fileno())
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -201,6 +203,7 @@ def _kill(pid: int) -> None:
 
 
 def _make_holder(holders: set[int], flags: int) -> str:
+    """Starts a holder; returns its process id and "proc" or "plain", or "error" and an errno."""
     uid, gid = os.getuid(), os.getgid()  # the holder has neither until they are mapped
     ready, notifier = os.pipe()
     try:
@@ -222,7 +225,8 @@ def _make_holder(holders: set[int], flags: int) -> str:
 
 
 def _start(flags: int) -> int:
-    """A child in the namespaces; as `os.fork`."""
+    """Starts a child in the namespaces; returns as `os.fork`."""
+    # `unshare` would move only later children into a PID namespace; clone moves the child itself.
     if flags & _NEWPID:
         return kernel.system_call(_CLONE[kernel.MACHINE], flags | signal.SIGCHLD, 0, 0, 0, 0)
     if pid := os.fork():
@@ -232,7 +236,7 @@ def _start(flags: int) -> int:
 
 
 def _hold(flags: int, uid: int, gid: int, told: int) -> NoReturn:
-    """Be a holder: set up, say so, wait to be killed."""
+    """Runs a holder: sets up its namespaces, reports, and waits to be killed."""
     words = "error 0"
     try:
         _close_all_but(told)

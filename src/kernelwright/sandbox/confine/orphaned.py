@@ -1,7 +1,7 @@
-"""End processes of ours when the process that they work for has ended.
+"""Ends processes of ours when the process that they work for has ended.
 
-They see that their channel is closed. A killed process closes its channels before its locks and
-its other files, in no fixed order, and is gone as a parent when all are closed.
+They notice that their channel is closed. The kernel closes a killed process's channels, locks and
+other files in no fixed order. The process is gone as a parent when all are closed.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ _heirs: list[Callable[[], bool]] = []
 
 
 def add_heir(is_heir: Callable[[], bool]) -> None:
-    """Have a process remove the folders of this one after `exit_at_once`.
+    """Lets another process remove the folders of this process after `exit_at_once`.
 
     Args:
         is_heir: whether that process runs now, and will see the end of this one.
@@ -32,7 +32,7 @@ def add_heir(is_heir: Callable[[], bool]) -> None:
 
 
 def exit_at_once() -> NoReturn:
-    """End this process from any thread, whatever its other threads do, with all its folders."""
+    """Ends this process from any thread, whatever its other threads do, and removes its folders."""
     try:
         # An heir first ends the guests, which may write to the folders until then.
         if not any(is_heir() for is_heir in list(_heirs)):
@@ -42,10 +42,11 @@ def exit_at_once() -> NoReturn:
 
 
 def is_gone(parent: int, within_s: float) -> bool:
-    """The parent of this process has ended, with its locks. Waits for the end.
+    """Waits for the end of this process's parent, with its locks; returns False if it still runs.
 
     Args:
         parent: its process id, from itself: it may have ended before this process began to run.
+        within_s: seconds to wait at most.
     """
     end_s = time.monotonic() + within_s
     while os.getppid() == parent:
@@ -56,7 +57,7 @@ def is_gone(parent: int, within_s: float) -> bool:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have Linux kill this process when the thread that started this process ends.
+    """Makes Linux kill this process when the thread that started this process ends.
 
     Args:
         parent: as of `is_gone`.
@@ -68,8 +69,9 @@ def end_with_parent(parent: int) -> None:
 
 @contextmanager
 def watched(channel: socket.socket, leave: Callable[[], NoReturn]) -> Iterator[None]:
-    """While the code inside runs, the main thread calls `leave` as soon as anything arrives, or the
-    other side is gone. By a signal, not a thread: the caller forks later."""
+    """Calls `leave` in the main thread as soon as anything arrives on the channel, or the other
+    side is gone, while the code inside runs. This uses a signal and not a thread, because the
+    caller forks later."""
 
     def look(_number: int = 0, _frame: FrameType | None = None) -> None:
         with suppress(BlockingIOError):

@@ -1,6 +1,7 @@
-"""A filter over system calls: what no kernel needs and escapes use is refused with EPERM.
+"""A filter over system calls: calls that no kernel needs and that escapes use are refused with
+EPERM.
 
-Classic BPF, as seccomp(2) takes it. It holds for the guest and all that it starts.
+The filter is classic BPF, as seccomp(2) takes it. It holds for the guest and all that it starts.
 """
 
 import ctypes
@@ -146,7 +147,7 @@ _SET_MODE_FILTER, _ALL_THREADS, _WITHOUT_SPECULATION_GUARD = 1, 1, 4
 
 
 def install(*, on_gpu: bool, own_pid: int | None = None) -> None:
-    """Refuse the calls for the calling process from here on; needs no_new_privs.
+    """Refuses the calls for the calling process from here on; needs no_new_privs.
 
     Args:
         on_gpu: CUDA's driver makes local sockets, so those may be made. Nothing may connect.
@@ -169,13 +170,21 @@ def install(*, on_gpu: bool, own_pid: int | None = None) -> None:
 
 
 def instructions(machine: int, *, on_gpu: bool, own_pid: int | None = None) -> bytes:
-    """The filter as struct sock_filter[]; `machine` 0 is x86_64, 1 aarch64."""
+    """Returns the filter as struct sock_filter[].
+
+    Each instruction is (code, jump if true, jump if false, operand), and jumps count the
+    instructions that are skipped.
+
+    Args:
+        machine: 0 is x86_64, 1 is aarch64.
+    """
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
         (_RETURN, 0, 0, _REFUSE),
         (_LOAD, 0, 0, _NUMBER),
     ]
+    # The x32 interface has numbers of its own for the same calls, which the list would miss.
     if machine == 0:
         program += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _REFUSE)]
     refused = _REFUSED | (_REFUSED_ON_GPU if on_gpu else {})
@@ -183,7 +192,8 @@ def instructions(machine: int, *, on_gpu: bool, own_pid: int | None = None) -> b
     for numbers in refused.values():
         if (number := numbers[machine]) is not None:
             program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    # glibc and musl fall back to clone, whose flags can be read
+    # The flags of clone3 lie in memory, which a filter cannot read. With ENOSYS, glibc and musl
+    # fall back to clone.
     program += [(_EQUAL, 0, 1, _CLONE3[machine]), (_RETURN, 0, 0, _UNKNOWN)]
     program += _by_first_argument(_CLONE[machine], [(_ANY_BIT, 0, 1, _REFUSED_FLAGS)])
     program += _by_first_argument(_PRCTL[machine], [(_EQUAL, 0, 1, _PR_SET_SECCOMP)])
@@ -204,7 +214,8 @@ def instructions(machine: int, *, on_gpu: bool, own_pid: int | None = None) -> b
 
 
 def _asking_only(number: int) -> list[tuple[int, int, int, int]]:
-    """prlimit64 tells limits where its third argument, the address of new limits, is 0."""
+    """Returns instructions that let prlimit64 read limits only: its third argument, the address of
+    new limits, must be 0."""
     body = [
         (_LOAD, 0, 0, _THIRD_ARGUMENT),
         (_EQUAL, 0, 2, 0),
@@ -219,7 +230,8 @@ def _asking_only(number: int) -> list[tuple[int, int, int, int]]:
 def _by_first_argument(
     number: int, tests: list[tuple[int, int, int, int]]
 ) -> list[tuple[int, int, int, int]]:
-    """For one call: `tests` jump over the refusal that follows them, or fall into it."""
+    """Returns instructions for one call: `tests` jump over the refusal that follows them, or fall
+    into it."""
     body = [
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         *tests,

@@ -93,7 +93,8 @@ _LATE_VARIABLES = ("TORCHINDUCTOR_",)
 
 
 def settings(*, on_gpu: bool) -> dict[str, str]:
-    """Process-wide switches of PyTorch and Python, as text, the environment's variables too."""
+    """Returns process-wide switches of PyTorch, Triton and Python, and environment variables, as
+    text."""
     getters = _SETTINGS | _CUDA_SETTINGS if on_gpu else _SETTINGS
     torch_settings = {name: _text(getter) for name, getter in getters.items()}
     knob_values = {
@@ -120,10 +121,10 @@ def _text(getter: Callable[[], object]) -> str:
 
 
 def running(usual: dict[str, int] | None = None, unfinished_streams: int = 0) -> dict[str, int]:
-    """Counts of what would outlive a call: threads, processes, open files, GPU work.
+    """Counts work that would outlive a call: threads, processes, open files, GPU work.
 
     Args:
-        usual: the counts at birth. What is more than that is given a moment to end.
+        usual: the counts at birth. A larger count is given a moment to fall.
         unfinished_streams: streams with work that nobody waits for (watch.Launches).
     """
     counts = _count()
@@ -151,8 +152,8 @@ def _count() -> dict[str, int]:
 
 
 def _is_file(descriptor: str) -> bool:
-    """A file of the file system, rather than what the driver opens: devices, pipes, sockets, memory
-    by name. Guests cannot connect sockets."""
+    """Whether a descriptor is a file of the file system. The driver opens others: devices, pipes,
+    sockets, memory by name. Guests cannot connect sockets."""
     try:
         target = os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
@@ -209,7 +210,7 @@ _GROWING = ("CudaUtils", "CudaDriver")
 
 
 class _Group:
-    """The functions, classes and modules among one namespace's values, as they were."""
+    """Functions, classes and modules in one namespace (a module or class), as they were."""
 
     def __init__(self, name: str, space: Any) -> None:
         self.name = name
@@ -238,12 +239,14 @@ class _Group:
         codes = map(attrgetter("__code__"), self.functions)
         defaults = map(attrgetter("__defaults__"), self.functions)
         bodies = (vars(kernel).get(name) for _, kernel in self.kernels for name in _BODY)
+        # A new attribute of a class may hide an inherited method, so the names count too.
         names = tuple(sorted(vars(self.space).keys() - _LATE_NAMES)) if self.is_fixed else ()
         return [*values, *codes, *defaults, *bodies, *names]
 
     def report(self) -> tuple[str, list[str]]:
-        """(digest, names that are not what they were)."""
+        """Returns a digest, and the names of objects that have changed."""
         now = self._now()
+        # Identity, because a candidate's object may define `==` to be equal to anything.
         if len(now) == len(self.before) and all(map(is_, now, self.before)):
             return self.digest, []
         kernels = [name for name, _ in self.kernels for _ in _BODY]
@@ -265,7 +268,8 @@ def _is_kernel(value: object) -> bool:
 
 
 def _functions(named: dict[str, Any]) -> tuple[list[str], list[FunctionType]]:
-    """Python functions under the values: methods, wrapped ones, bodies of kernels."""
+    """Returns the Python functions under the values (methods, wrapped functions, bodies of
+    kernels), and a name for each."""
     names, functions = [], []
     for name, value in named.items():
         for attribute in ("", "__func__", "fget", "fn", "__wrapped__"):
@@ -278,7 +282,7 @@ def _functions(named: dict[str, Any]) -> tuple[list[str], list[FunctionType]]:
 
 
 class Objects:
-    """Everything of the process that is attested by identity.
+    """All objects of the process that are attested by identity.
 
     The fork server makes and renews them: to read each object in each guest would copy 20 MB of
     pages. A guest on a GPU renews them once more, when its CUDA context is there.
@@ -300,7 +304,7 @@ class Objects:
         self.renew()
 
     def renew(self) -> None:
-        """Make the present state the expected state."""
+        """Takes the present state as the expected state."""
         self._groups = [
             _Group(group.name, group.space) if group.report()[1] else group
             for group in self._groups
@@ -310,19 +314,19 @@ class Objects:
         self.renew_hooks()
 
     def renew_hooks(self) -> None:
-        """The hooks and streams of a guest are its own."""
+        """Takes the present hooks as expected: each guest has hooks and streams of its own."""
         self._hooks = _hooks()
 
     def digests(self) -> dict[str, str]:
-        """By group, as `report` gives them where nothing has changed."""
+        """Returns the digests by group, as `report` gives them where nothing has changed."""
         unchanged = dict.fromkeys(("sys.modules", "hooks", "ATen implementations"), "")
         return {group.name: group.digest for group in self._groups} | unchanged
 
     def report(self, own: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-        """(digest by group, names that changed, for the message).
+        """Returns digests by group, and names that changed, for the message.
 
         Args:
-            own: names of modules the candidates put into `sys.modules`.
+            own: names of modules that the candidates put into `sys.modules`.
         """
         digests, changed = {}, []
         for group in self._groups:
@@ -339,9 +343,11 @@ class Objects:
         return digests, changed
 
     def _foreign_modules(self, own: set[str]) -> list[str]:
-        """Modules that were replaced or removed, or that come from nowhere we know."""
+        """Returns names of modules that were replaced or removed, or that come from no known
+        place."""
         now = sys.modules.copy()
         changed = [name for name, module in self._modules.items() if now.get(name) is not module]
+        # An honest candidate may import more of an installed package: such modules are added.
         for name in now.keys() - self._modules.keys() - own - _BUILT_MODULES:
             if self._is_installed(now[name]):
                 self._modules[name] = now[name]  # from now on it must stay
@@ -361,7 +367,8 @@ class Objects:
 
 
 def _exists(name: str) -> bool:
-    """A submodule that this version lacks is left out; its package must be there."""
+    """Whether the module can be imported. A version may lack a submodule; its package must be
+    there."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:
@@ -385,12 +392,12 @@ def _classes() -> Sequence[type]:
 
 
 def _is_aten(implementation: str) -> bool:
-    """An operator of PyTorch's own; honest libraries register operators of their own."""
+    """Whether an operator is PyTorch's own; honest libraries register operators of their own."""
     return implementation.startswith(("aten/", "prims/"))
 
 
 def _hooks() -> dict[str, object]:
-    """Functions that Python, PyTorch and Triton call behind everybody's back."""
+    """Returns an identity of each function that Python, PyTorch and Triton call by themselves."""
     modules = torch.nn.modules.module
     hooks: dict[str, object] = {
         "sys.path": tuple(sys.path),
@@ -425,18 +432,19 @@ def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def reset_conveniences() -> None:
-    """Undo what honest candidates may set for themselves and the next one must not find."""
+    """Resets state that honest candidates may set, and that the next candidate must not find."""
     triton.set_allocator(NullAllocator())
 
 
 @cache
 def objects() -> Objects:
-    """The one of this process; guests inherit the server's."""
+    """Returns the objects of this process; guests inherit the server's."""
     return Objects()
 
 
 class Attester:
-    """Reports on a guest from its birth on. Made when the process is as candidates will find it."""
+    """Reports on a guest from its birth on. Make it when the process is as candidates will find
+    it."""
 
     def __init__(self, *, on_gpu: bool) -> None:
         self._on_gpu = on_gpu
@@ -444,19 +452,20 @@ class Attester:
         objects().renew()
 
     def begin(self) -> dict[str, Any]:
-        """The state at birth, once a guest's threads run and before it loads anything."""
+        """Returns the state at birth, after a guest's threads have started and before it loads
+        anything."""
         self._usual = running()
         objects().renew_hooks()
         return {**self.brief(), "objects": objects().digests(), "changed": []}
 
     def brief(self, unfinished_streams: int = 0) -> dict[str, Any]:
-        """After a call: settings and what is left running (0.3 ms)."""
+        """Reports settings and running work after a call, in about 0.3 ms."""
         return {
             "settings": settings(on_gpu=self._on_gpu),
             "running": running(self._usual, unfinished_streams),
         }
 
     def full(self, own_modules: Iterable[str] = ()) -> dict[str, Any]:
-        """After a candidate: objects too (3 ms)."""
+        """Reports objects too, after a candidate, in about 3 ms."""
         digests, changed = objects().report(own_modules)
         return {**self.brief(), "objects": digests, "changed": changed[:_MAX_NAMES]}

@@ -33,6 +33,7 @@ def described(
     inputs: list[Any],
     state: Sequence[torch.Tensor],
 ) -> dict[str, Any]:
+    """Returns the facts of a call for the host: structure, outputs, and pairs that share memory."""
     pairs = [(j, i) for i in range(len(outputs)) for j in range(i)]
     return {
         "structure": structure,
@@ -44,7 +45,7 @@ def described(
 
 
 def fit(used: list[Any], kept: list[Any]) -> bool:
-    """The tensor objects of the previous call can hold these values."""
+    """Whether the tensor objects of the previous call can hold these values."""
     return len(used) == len(kept) and all(
         TensorMeta.of(mine) == TensorMeta.of(value)
         if isinstance(mine, torch.Tensor) and isinstance(value, torch.Tensor)
@@ -58,7 +59,7 @@ _ALIGNMENT, _MAX_OFFSET = 16, 256
 
 
 def offset_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values and strides inside a larger storage."""
+    """Returns a copy with the same values and strides inside a larger storage."""
     meta = TensorMeta.of(tensor)
     begin, rest = (_ALIGNMENT * secrets.randbelow(_MAX_OFFSET) for _ in range(2))
     num_bytes = begin + meta.span_bytes + rest
@@ -68,7 +69,8 @@ def offset_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def no_flag(device: torch.device) -> torch.Tensor:
-    """False, on a device that is named: a candidate may have changed the default."""
+    """Returns False as a tensor, on a device that is named: a candidate may have changed the
+    default."""
     return torch.zeros((), dtype=torch.bool, device=device)
 
 
@@ -77,7 +79,7 @@ Layout = tuple[object, ...]
 
 
 def layouts(values: list[Any]) -> list[Layout]:
-    """The layout of each tensor; any other value has an empty one."""
+    """Returns the layout of each tensor; any other value has an empty one."""
     return [_layout(value) if isinstance(value, torch.Tensor) else () for value in values]
 
 
@@ -91,7 +93,7 @@ def _layout(tensor: torch.Tensor) -> Layout:
 def changed(
     kept: list[Any], used: list[Any], device: torch.device, before: list[Layout] | None = None
 ) -> list[torch.Tensor]:
-    """For each input, whether its bytes or its layout changed; does not wait for the GPU.
+    """Returns, for each input, whether its bytes or its layout changed; does not wait for the GPU.
 
     Args:
         before: layouts of `used` before the call; where there are none, storages are not compared.
@@ -114,7 +116,7 @@ def indices(flags: list[bool]) -> list[int]:
 
 
 def _aliases(outputs: list[torch.Tensor], inputs: list[Any]) -> list[tuple[int, int]]:
-    """(output, input) pairs whose storage ranges overlap."""
+    """Returns (output, input) pairs whose storage ranges overlap."""
     return [
         (i, j)
         for i, output in enumerate(outputs)

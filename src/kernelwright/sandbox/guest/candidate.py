@@ -54,7 +54,8 @@ NOT_COMPILED = (CompilationError, OutOfResources, PTXASError, IllegalKernel)
 
 
 def load(path: Path, init: dict[str, Any] | None) -> LoadedCandidate:
-    """Import the file; construct `ModelNew` under its seed where it is the entry."""
+    """Imports the file. Where the entry is `ModelNew`, constructs it under its seed. Raises
+    whatever the candidate raises."""
     try:
         return _loaded(_import(path), path, init)
     except BaseException:
@@ -86,24 +87,26 @@ def _import(path: Path) -> ModuleType:
 
 
 def module_name(path: Path) -> str:
-    """The name of the candidate in this file, in `sys.modules`."""
+    """Returns the name of the candidate in `sys.modules`."""
     return path.stem
 
 
 def unload(loaded: LoadedCandidate) -> None:
-    """Let go of a candidate's module and of its source."""
+    """Removes a candidate's module and source from the caches of Python and the interpreter."""
     sys.modules.pop(module_name(loaded.path), None)
     interpreter.forget(module_name(loaded.path))
     linecache.cache.pop(str(loaded.path), None)
 
 
 def _is_kernel(value: object) -> bool:
+    """Whether a value is a kernel of Triton, by the names of its classes."""
     names = {base.__name__ for base in type(value).__mro__}
     return bool(names & {"JITFunction", "InterpretedFunction", "Autotuner", "Heuristics"})
 
 
 def _construct(entry: Callable[..., Any], init: dict[str, Any]) -> torch.nn.Module:
-    """Arguments come as the text of a literal, or from the reference's `get_init_inputs`."""
+    """Constructs a module. Arguments come as the text of a literal, or from the reference's
+    `get_init_inputs`."""
     if "init_inputs" in init:
         args, kwargs = _init_inputs(init["init_inputs"])
     else:
@@ -128,8 +131,8 @@ def _init_inputs(text: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def fault(error: BaseException, path: Path | None, default: str) -> dict[str, Any]:
-    """An exception of the candidate's as data: kind, type, message, line in its file. Of what went
-    wrong as it ran, the message ends with the place, where that is in code of others."""
+    """Returns an exception of the candidate's as data: kind, type, message, line in its file. If
+    other code raised it at run time, the message ends with the place."""
     chain = list(_chain(error))
     root, kind = chain[-1], _kind(chain, default)
     place = _foreign_place(root, path) if kind == "runtime" else ""
@@ -142,7 +145,8 @@ def fault(error: BaseException, path: Path | None, default: str) -> dict[str, An
 
 
 def _foreign_place(error: BaseException, path: Path | None) -> str:
-    """Where code outside of the candidate's file raised it: " (raised in inspect, 1745)"."""
+    """Returns the place outside of the candidate's file that raised: " (raised in inspect,
+    1745)"."""
     last = list(traceback.walk_tb(error.__traceback__))[-1:]
     if not last or last[0][0].f_code.co_filename == str(path):
         return ""
@@ -151,7 +155,7 @@ def _foreign_place(error: BaseException, path: Path | None) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and what caused it, the root cause last."""
+    """Yields the exception and its causes, the root cause last."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -182,7 +186,8 @@ def _kind(chain: list[BaseException], default: str) -> str:
 
 
 def _line(chain: list[BaseException], path: Path) -> int | None:
-    """Line of the candidate's file an exception is about, nearest to the root cause."""
+    """Returns the line of the candidate's file that an exception is about, nearest to the root
+    cause."""
     for error in reversed(chain):
         if isinstance(error, SyntaxError) and error.filename == str(path):
             return error.lineno
@@ -199,7 +204,8 @@ def _line(chain: list[BaseException], path: Path) -> int | None:
 
 
 def _compiled_line(error: CompilationError, path: Path) -> int | None:
-    """Triton counts lines from the kernel's `def`: find that text in the file."""
+    """Returns the line in the file: Triton counts lines from the kernel's `def`, so that text is
+    searched."""
     if error.src is None or error.node is None:
         return None
     kernel = [line.strip() for line in error.src.rstrip().splitlines()]

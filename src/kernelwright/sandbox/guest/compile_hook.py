@@ -23,10 +23,11 @@ Kernels = dict[str, dict[str, int]]
 def collect(
     loaded: LoadedCandidate, inputs: list[dict[str, Any]], limit: OwnCode, *, measures: bool
 ) -> dict[str, Any]:
-    """Call the candidate with meta tensors; every launch compiles and returns.
+    """Calls the candidate with meta tensors; every launch compiles its kernel and returns.
 
-    Gives the types of each kernel's arguments and, where it `measures`, registers, spilled bytes
-    and shared memory, the worst where one is compiled more than once.
+    Returns:
+        The types of each kernel's arguments ("signatures"). Where it `measures`, also registers,
+            spilled bytes and shared memory of each kernel, the largest of all compilations.
 
     Raises:
         CompilationError, PTXASError, IllegalKernel: a kernel does not compile.
@@ -67,13 +68,14 @@ def collect(
 
 
 def _is_of_compiler(error: BaseException) -> bool:
-    """Triton's compiler was at work, and read the body of a kernel."""
+    """Whether Triton's compiler raised the error while it read the body of a kernel."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(str(f.f_globals.get("__name__")).startswith("triton.compiler") for f in frames)
 
 
 def _described(item: dict[str, Any]) -> Any:
-    """A tensor of this description without memory: library calls in between cost nothing."""
+    """Returns a tensor of this description without memory, so that library calls in between cost
+    nothing."""
     if "literal" in item:
         return item["literal"]
     meta = TensorMeta.from_json(item)
@@ -91,7 +93,8 @@ def _usage(made: Any) -> dict[str, int]:
 
 
 def _resource_usage(cubin: bytes) -> tuple[int, int]:
-    """(registers per thread, bytes of local memory per thread) as cuobjdump reads them."""
+    """Returns registers per thread and bytes of local memory per thread, as cuobjdump reads
+    them."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

@@ -1,4 +1,4 @@
-"""Guest side: whether `torch.compile` in a candidate compiles."""
+"""Guest side: decides whether `torch.compile` in a candidate compiles."""
 
 import importlib
 import os
@@ -22,8 +22,8 @@ _MODULES = (
 
 
 def import_compiler() -> None:
-    """Import what compiling imports, which takes seconds. The fork server does this once for all
-    guests."""
+    """Imports the modules that a compilation imports, which takes seconds. The fork server does
+    this once for all guests."""
     config: Any = importlib.import_module("torch._inductor.config")
     config.compile_threads = 1  # processes that compile would outlive a call
     with _without_the_driver():
@@ -34,7 +34,8 @@ def import_compiler() -> None:
 
 @contextmanager
 def _without_the_driver() -> Iterator[None]:
-    """PyTorch asks NVML whether there is a GPU: the driver could not be used after a fork."""
+    """Keeps PyTorch from asking the driver whether there is a GPU: after such a question, forks
+    cannot use the driver. PyTorch asks NVML instead."""
     name = "PYTORCH_NVML_BASED_CUDA_CHECK"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -47,7 +48,8 @@ def _without_the_driver() -> Iterator[None]:
 
 
 def load_compiler() -> None:
-    """Have PyTorch's compiler compile something. An error comes again when a candidate compiles."""
+    """Makes PyTorch's compiler compile a small function. An error comes again when a candidate
+    compiles."""
     import_compiler()
     function = eval("lambda x: x + 1", {})  # of no module: Dynamo skips some modules' functions
     with suppress(Exception):
@@ -57,8 +59,8 @@ def load_compiler() -> None:
 
 
 def stance(manner: Manner) -> AbstractContextManager[object]:
-    """Has `torch.compile` compile or not. A candidate that never uses it does not pay for loading
-    PyTorch's compiler."""
+    """Returns a context in which `torch.compile` compiles or not. A candidate that never uses it
+    does not pay for loading PyTorch's compiler."""
     if manner.compiles or "torch._dynamo" not in sys.modules:
         return nullcontext()
     eager: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")

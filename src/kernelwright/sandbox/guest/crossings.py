@@ -41,12 +41,13 @@ _LIFTS = frozenset({"aten.lift_fresh.default", "aten.lift.default"})
 
 
 class Crossings:
-    """Counts what crosses in one call, in `notes`.
+    """Counts values that cross the line in one call; `notes` holds the faults by name.
 
     Args:
-        inputs: of the call.
+        inputs: inputs of the call.
         own: further tensors that belong to the call: parameters and buffers.
-        traces_memory: keep digests of memory.
+        traces_memory: keep digests of CPU memory, to see writes that no operator and no kernel
+            made.
     """
 
     def __init__(
@@ -65,16 +66,18 @@ class Crossings:
     # -- leaving
 
     def leaves_by_method(self, name: str, value: torch.Tensor) -> None:
-        """As `leaves`. On a GPU, values in host memory were counted when they were copied there;
-        `tolist` copies them so."""
+        """Counts as `leaves`. On a GPU, values in host memory and those of `tolist` are not counted
+        here: their copy to the host has been counted."""
         if not self._is_on_gpu or (value.is_cuda and name != "tolist"):
             self.leaves(name, value)
 
     def leaves(self, name: str, value: torch.Tensor) -> None:
-        """Count the values of a tensor that leave by a method of this name."""
+        """Counts the values of a tensor that leave by a method of this name. A note is made above
+        the limits."""
         is_integer = not value.is_floating_point() and _address(value) in self._integers
         self._num_values += value.numel()
         self._num_floats += 0 if is_integer else value.numel()
+        # Over the whole call: a tensor could leave one value at a time.
         if self._num_floats > MAX_FLOATS or self._num_values > MAX_VALUES:
             self.notes[f"leaves.{name}"] += 1
 
@@ -96,6 +99,7 @@ class Crossings:
             self._note_marks(name, args[:1])
         elif name in _FILLS:
             self._num_fills += 1
+            # Many fills could write a result into memory, one value at a time.
             if self._num_fills > MAX_ENTERING:
                 self.notes["leaves.enters again"] += 1
         elif name in _LIFTS:
@@ -136,7 +140,10 @@ class Crossings:
     # -- kernels
 
     def before_launch(self, args: tuple[Any, ...]) -> None:
+        """Checks the arguments of a kernel before it runs: values in host memory leave to the GPU,
+        and no digest may have changed."""
         tensors = list(_arguments(args))
+        # A kernel on a GPU that gets a CPU tensor reads host memory, which no copy has counted.
         devices = {tensor.device.type for tensor in tensors}
         if len(devices) > 1:
             for tensor in tensors:
@@ -148,6 +155,7 @@ class Crossings:
                 self.notes["leaves.written by others"] += 1
 
     def after_launch(self, args: tuple[Any, ...]) -> None:
+        """Takes new digests of the memory that the kernel may have written."""
         if self._digests is None:
             return
         tensors = list(_arguments(args))
@@ -156,8 +164,8 @@ class Crossings:
             self._digests[address] = (num_bytes, _digest(address, num_bytes))
 
     def _pointed_to(self, tensors: Iterable[torch.Tensor]) -> dict[int, tuple[int, int]]:
-        """Digests of the memory at addresses that arguments of 64-bit integers hold: a kernel may
-        write there."""
+        """Returns digests of the memory at addresses that arguments of 64-bit integers hold. A
+        kernel may write there."""
         tables = [t for t in tensors if t.dtype is torch.int64 and t.device.type == "cpu"]
         if not self._digests or not tables:
             return {}
@@ -169,7 +177,7 @@ class Crossings:
         }
 
     def end(self, outputs: Iterable[torch.Tensor]) -> None:
-        """Look at what the call returns."""
+        """Checks the tensors that the call returns."""
         self._check_all(list(outputs))
 
     # -- memory
@@ -221,7 +229,8 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
 
 
 def _arguments(args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
-    """The tensors among the arguments of a kernel: alone, in tuples, and in tensor descriptors."""
+    """Yields the tensors among the arguments of a kernel: alone, in tuples, and in tensor
+    descriptors."""
     for leaf in tree_leaves(args):
         tensor = getattr(leaf, "base", None) if not isinstance(leaf, torch.Tensor) else leaf
         if isinstance(tensor, torch.Tensor):
@@ -237,14 +246,16 @@ def _digest(address: int, num_bytes: int) -> int:
 
 
 def _is_foreign(tensor: torch.Tensor) -> bool:
-    """The memory belongs to another library, such as NumPy, and is larger than a small table."""
+    """Whether the memory belongs to another library, such as NumPy, and is larger than a small
+    table."""
     if tensor.device.type != "cpu" or tensor.numel() <= MAX_ENTERING:
         return False
+    # PyTorch cannot resize memory that it has not allocated.
     return not torch.Tensor.untyped_storage(tensor).resizable()
 
 
 def _is_kept(source: torch.dtype, to: torch.dtype) -> bool:
-    """Every value of one type is the same in the other, and of the same kind."""
+    """Whether every value of one type is the same in the other, and of the same kind."""
     if source == to:
         return True
     kinds = [(d.is_floating_point, d.is_complex, d is torch.bool) for d in (source, to)]
@@ -257,7 +268,7 @@ _active: list[Crossings] = []
 
 @contextmanager
 def counted(crossings: Crossings) -> Iterator[None]:
-    """Storages and DLPack tell `crossings` of the values that leave by them."""
+    """Makes storages and DLPack report to `crossings` inside."""
     _active.append(crossings)
     try:
         yield
@@ -266,7 +277,7 @@ def counted(crossings: Crossings) -> Iterator[None]:
 
 
 def watch_storages() -> None:
-    """Count what is read from storages and handed out by DLPack, from here on, in this process."""
+    """Counts reads of storages and hand-overs by DLPack from here on, in this process."""
     for kind in (torch.UntypedStorage, torch.TypedStorage):
         for name in _READING:
             if (stock := getattr(kind, name, None)) is not None:

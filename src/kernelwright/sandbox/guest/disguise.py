@@ -11,8 +11,8 @@ _stocks: dict[Any, Any] = {}
 
 
 def disguised(stock: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a function the names of another, as `functools.wraps` does, without a way back to it:
-    nobody is to see that it is ours."""
+    """Gives a function the names of another, as `functools.wraps` does, without a way back to it,
+    so that a candidate cannot see that the function is ours."""
 
     def named(ours: F) -> F:
         update_wrapper(ours, stock)
@@ -24,5 +24,5 @@ def disguised(stock: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def stock_of(function: object) -> object:
-    """The original that a function of ours stands in for; None for any other function."""
+    """Returns the original that a function of ours stands in for; None for any other function."""
     return _stocks.get(function)

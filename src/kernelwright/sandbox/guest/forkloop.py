@@ -33,9 +33,10 @@ Serve = Callable[[socket.socket, dict[str, Any], list[str]], None]
 
 
 def main(control_fd: int, role: str, host: int) -> None:
-    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile".
+    """Serves until the host closes its end.
 
     Args:
+        role: "cpu", "cuda" or "compile".
         host: the process that started this one; it may have ended already.
     """
     control = socket.socket(fileno=control_fd)
@@ -72,13 +73,15 @@ def _fork(
     spaces: Namespaces,
     serve: Serve,
 ) -> dict[str, Any]:
-    """Start a guest; in `guests` remember who holds its namespaces."""
+    """Starts a guest; `guests` remembers the holder of its namespaces. Returns the answer for the
+    host."""
     server = os.getpid()
     try:
         pid, holder = spaces.fork()
     except ConnectionError:
         raise  # no guests without the keeper: the host starts another server
     except OSError:
+        # The child may fail to join its namespaces: it must not go on as a second server.
         if os.getpid() != server:
             _fail(message)
         return {"error": traceback.format_exc(limit=0).strip()}
@@ -95,7 +98,7 @@ def _reply(control: socket.socket, message: dict[str, Any]) -> None:
 
 
 def _next(control: socket.socket) -> tuple[bytes, list[int]]:
-    """The host's next message; empty where the host is gone."""
+    """Returns the host's next message; empty where the host is gone."""
     with suppress(ConnectionResetError):
         text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
         return text, fds
@@ -103,7 +106,8 @@ def _next(control: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _leave(control: socket.socket, host: int, folders: Path, text: bytes | None = None) -> NoReturn:
-    """End with all guests. Where the host is gone, remove its folders, which lie in `folders`."""
+    """Ends the process with all guests. If the host is gone, removes its folders, which lie in
+    `folders`."""
     text = _next(control)[0] if text is None else text
     _end_all()
     if orphaned.is_gone(host, 0.0 if text == END else _HOST_S):
@@ -112,8 +116,8 @@ def _leave(control: socket.socket, host: int, folders: Path, text: bytes | None 
 
 
 def _preloaded(role: str) -> Serve:
-    """Import, warm up and patch what every guest would otherwise pay for (0.1 s interpreted, 0.4 s
-    compiled). A guest's loop is given."""
+    """Imports, warms up and patches modules, which every guest would otherwise pay for (0.1 s
+    interpreted, 0.4 s compiled). Returns the loop of a guest."""
     from kernelwright.sandbox.confine import landlock
     from kernelwright.sandbox.guest import crossings, inside, stub_gpu, surroundings, warm_kernel
     from kernelwright.sandbox.guest.interpreter import patches as interpreter
@@ -134,7 +138,7 @@ def _preloaded(role: str) -> Serve:
 
 
 def _import_compiler() -> None:
-    """For all guests that are forked from now on."""
+    """Imports PyTorch's compiler, for all guests that are forked from now on."""
     from kernelwright.sandbox.guest import compiling
 
     compiling.import_compiler()
@@ -142,8 +146,8 @@ def _import_compiler() -> None:
 
 
 def _forks_can_use_cuda() -> bool:
-    """Code that was imported here did not ask the driver for anything. A process that did cannot
-    fork guests that use the GPU."""
+    """Whether imported code has left the driver alone. A process that has asked the driver anything
+    cannot fork guests that use the GPU."""
     import torch
 
     pid = os.fork()
@@ -153,13 +157,14 @@ def _forks_can_use_cuda() -> bool:
 
 
 def _share_pages() -> None:
-    """Keep the garbage collector of guests from copying pages that they share."""
+    """Keeps the garbage collector of guests from copying pages that they share with the server."""
     gc.collect()
     gc.freeze()
 
 
 def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any]:
-    """Status of a guest that ended; None where it still runs. Ends what it left behind."""
+    """Returns the status of a guest that ended (None where it still runs), and ends all that it
+    left behind."""
     reaped, status = os.waitpid(pid, os.WNOHANG)
     if reaped == 0:
         return {"status": None}
@@ -171,14 +176,14 @@ def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any
 
 
 def _end_orphans(guests: dict[int, int], spaces: Namespaces) -> None:
-    """End processes that guests left to the server."""
+    """Ends processes that guests left to the server."""
     for orphan in _children() - guests.keys() - spaces.processes:
         os.kill(orphan, signal.SIGKILL)
         os.waitpid(orphan, _ANY_CHILD)
 
 
 def _end_all() -> None:
-    """The host is gone or done: end every guest and what guests left behind."""
+    """Ends every guest and what guests left behind: the host is gone or done."""
     while children := _children():
         for pid in children:
             os.kill(pid, signal.SIGKILL)
@@ -194,7 +199,7 @@ def _children() -> set[int]:
 def _become_guest(
     channel_fd: int, role: str, message: dict[str, Any], spaces: Namespaces, serve: Serve
 ) -> None:
-    """In the forked child: confine it, serve the host, never return."""
+    """Confines the forked child and serves the host. Never returns."""
     try:
         channel_fd = _keep_only(channel_fd)
         folder = Path(message["folder"])
@@ -225,7 +230,7 @@ def _become_guest(
 
 
 def _fail(message: dict[str, Any]) -> NoReturn:
-    """End a guest that cannot start, and leave the reason."""
+    """Ends a guest that cannot start, and writes down the reason."""
     try:
         Path(message["folder"], START_FAILURE).write_text(traceback.format_exc())
     finally:
@@ -233,7 +238,8 @@ def _fail(message: dict[str, Any]) -> NoReturn:
 
 
 def _keep_only(channel_fd: int) -> int:
-    """Close every descriptor but the channel, moved to a number that cannot be guessed."""
+    """Closes every descriptor except the channel, which is moved to a number that cannot be
+    guessed."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)

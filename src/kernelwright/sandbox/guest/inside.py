@@ -52,7 +52,7 @@ Answer = tuple[dict[str, Any], list[memoryview]]
 
 
 def serve(inside: "Inside", channel: socket.socket, order: dict[str, Any], held: list[str]) -> None:
-    """Say hello with the guards that hold, then answer requests.
+    """Sends a greeting with the guards that hold, then answers requests until the channel closes.
 
     Args:
         inside: made by the fork server.
@@ -119,7 +119,7 @@ class Inside:
         self.attester = attest.Attester(on_gpu=role == "cuda")
 
     def begin(self, folder: Path) -> dict[str, Any]:
-        """In a guest that has its context and its threads: the process as it is at birth."""
+        """Returns the process's state at birth, in a guest that has its context and its threads."""
         self.folder = folder
         if self.role == "cuda":  # what a context brings with it is not a candidate's
             self._timer = Timer()
@@ -127,7 +127,7 @@ class Inside:
         return self.attester.begin()
 
     def answer(self, request: dict[str, Any], payload: bytearray) -> Answer:
-        """Do what is asked; whatever the candidate raises comes back as data."""
+        """Does what the host asks. An exception of the candidate becomes data in the answer."""
         operations: dict[str, Callable[[dict[str, Any], bytearray], Answer]] = {
             "load": self.load,
             "construct": self.construct,
@@ -164,7 +164,7 @@ class Inside:
             return {"fault": fault, "context_lost": self._context_lost()}, []
 
     def _context_lost(self) -> bool:
-        """A CUDA context that saw a fault refuses everything from then on."""
+        """Whether a CUDA fault has broken the context: it then refuses every further call."""
         if self.role != "cuda":
             return False
         try:
@@ -184,7 +184,7 @@ class Inside:
         return {"entry": loaded.entry, "kernels": loaded.kernels}, []
 
     def forget(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Drop a candidate and what was held for it."""
+        """Drops a candidate and all that was kept for it."""
         loaded = self.loaded.pop(request["name"], None)
         self.kept, self.used, self.outputs, self.result = [], [], [], None
         self.held.let_go()
@@ -197,7 +197,7 @@ class Inside:
         return {}, []
 
     def attest(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Report on the process as a whole."""
+        """Reports on the process as a whole, for the host to compare with its birth."""
         own = [candidate.module_name(source.path) for source in self.loaded.values()]
         return {"process": self.attester.full(own)}, []
 
@@ -234,7 +234,7 @@ class Inside:
         return {"attributes": self._instances(request).attributes(request["instance"])}, []
 
     def let_go(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Free the outputs of calls that were kept."""
+        """Frees the outputs of calls that were kept."""
         self.held.let_go()
         return {}, []
 
@@ -248,7 +248,7 @@ class Inside:
         return {"entries": described}, []
 
     def load_state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Set parameters and buffers of these names to the inputs at hand."""
+        """Sets parameters and buffers of these names to the inputs at hand."""
         values, self.kept = self.kept, []
         instances = self._instances(request)
         instances.load(request["instance"], request["names"], values, request["how"])
@@ -257,7 +257,7 @@ class Inside:
     # -- calls
 
     def put(self, request: dict[str, Any], payload: bytearray) -> Answer:
-        """Take inputs: bytes on CPU, shared device memory on CUDA, plain values as literals."""
+        """Takes inputs: bytes on CPU, shared device memory on CUDA, plain values as literals."""
         items = request["inputs"]
         described = [item for item in items if "literal" not in item]
         metas = [TensorMeta.from_json(item) for item in described]
@@ -271,11 +271,11 @@ class Inside:
         return {}, []
 
     def _given(self, kept: list[Any], manner: Manner, zones: RedZones | None = None) -> list[Any]:
-        """The arguments of the call: copies of the inputs at addresses that the call before did not
-        use, or the objects of the call before with these contents."""
+        """Returns copies of the inputs at addresses that the call before did not use, or the
+        objects of the call before with these contents."""
         if manner.keeps_objects and fit(self.used, kept):
             for mine, value in zip(self.used, kept, strict=True):
-                if isinstance(mine, torch.Tensor):  # no operator of autograd's counts this write
+                if isinstance(mine, torch.Tensor):  # `.data`: the version counter stays the same
                     flat_span(mine.data).copy_(flat_span(value))
             return [
                 mine if isinstance(mine, torch.Tensor) else value
@@ -295,7 +295,7 @@ class Inside:
             torch.cuda.synchronize()
 
     def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """One call."""
+        """Calls a candidate once, and describes outputs and process."""
         self.outputs, self.result = [], None
         called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
         self._synchronize()
@@ -309,8 +309,7 @@ class Inside:
         return answer | {"overwritten": overwritten}, []
 
     def run_many(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Calls in a row. What each returns is copied before the next; the GPU is waited for
-        once."""
+        """Makes calls in a row. Results are copied after each call; the GPU is waited for once."""
         self.outputs, self.result = [], None
         tensors, calls = iter(self.kept), []
         for asked in request["calls"]:
@@ -329,7 +328,7 @@ class Inside:
     def _call(
         self, request: dict[str, Any], kept: list[Any], skipped: frozenset[str]
     ) -> "DescribedCall":
-        """One call on copies of `kept`; nothing is waited for."""
+        """Calls the candidate once on copies of `kept`, and does not wait for the GPU."""
         loaded, poison = self.loaded[request["name"]], float(request["poison"])
         manner, instance = Manner.from_json(request["manner"]), request.get("instance", 0)
         has_zones = self.role == "cuda" and manner.is_watched and not manner.keeps_objects
@@ -379,7 +378,7 @@ class Inside:
         crossings: Crossings,
         operators: dict[str, int],
     ) -> object:
-        """The results of the call; the operators that ran are added to `operators`."""
+        """Returns the results of the call, and adds the operators that ran to `operators`."""
         witness = self.launches.witness = Witness()
         self.launches.crossings = crossings
         try:
@@ -396,8 +395,8 @@ class Inside:
     def _witnessed(
         self, call: Callable[..., object], inputs: list[Any], operators: dict[str, int]
     ) -> object:
-        """The results of the call. The observer below Python runs as it does in a watched call, so
-        that nobody tells the two apart by it."""
+        """Returns the results of an unwatched call. The observer below Python runs here too, so
+        that a candidate cannot tell the two kinds of calls apart."""
         witness = self.launches.witness = Witness()
         try:
             with witness:
@@ -407,7 +406,7 @@ class Inside:
             operators.update(witness.seen())
 
     def _describe(self, result: object, inputs: list[Any]) -> dict[str, Any]:
-        """Structure and metadata of what a call returned, kept here until it is fetched."""
+        """Returns structure and metadata of a call's results, kept until they are fetched."""
         structure, leaves = flatten(result)
         self.outputs = [
             torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)
@@ -427,8 +426,8 @@ class Inside:
         return self._timer
 
     def prepare(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Make ready what is timed next: a call on fresh copies of the inputs, or a replay of the
-        captured graph, its inputs overwritten. Fresh memory is poisoned as in a watched call."""
+        """Prepares the next timed call: a call on fresh copies, or a replay of the captured graph.
+        Fresh memory is poisoned."""
         self.outputs, self.result = [], None
         self.timer.forget()
         if request["is_replay"]:
@@ -443,7 +442,7 @@ class Inside:
         return {}, []
 
     def capture(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Capture a call on the inputs at hand as a CUDA graph; say why where that fails."""
+        """Captures a call on the inputs at hand as a CUDA graph, or answers why that fails."""
         self.outputs, self.result = [], None
         self.timer.forget()
         seed_generators(request["seed"], self.device)
@@ -452,24 +451,25 @@ class Inside:
         return {"refused": self.timer.capture(call, inputs, self.kept)}, []
 
     def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Cold calls of what is ready, or (is_idle) of nothing at all; usually one."""
+        """Times cold calls of what is prepared, usually one; with `is_idle`, calls of nothing at
+        all."""
         how = {name: request[name] for name in ("is_idle", "repeats", "pause_ms")}
         return {"time_ms": self.timer.time(**how)}, []
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
-        """The description of the timed call's results; its outputs can be fetched."""
+        """Describes the timed call's results; its outputs can be fetched afterwards."""
         described = self._describe(self.timer.result, self.timer.inputs)
         return {**described, "process": self.attester.brief()}, []
 
     def release(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Make room for the host and other guests."""
+        """Frees inputs, results and cached memory, for the host and other guests."""
         self.kept, self.used, self.outputs, self.result = [], [], [], None
         self.timer.forget()
         torch.cuda.empty_cache()
         return {}, []
 
     def kernel_time_share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Share of a call's GPU time in kernels this process launched through Triton, or None."""
+        """Answers the share of GPU time in kernels launched through Triton, or None."""
         call = partial(self.loaded[request["name"]].call(0), *self._given(self.kept, WATCHED))
         try:
             with compiling.stance(WATCHED):
@@ -478,11 +478,11 @@ class Inside:
             self.launches.spans = None
 
     def fetch(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Hand over the last outputs: bytes on CPU, into the host's device memory on CUDA. Between
-        timed calls the allocator keeps its blocks, as it does in use."""
+        """Hands over the last outputs: bytes on CPU, copies in the host's device memory on CUDA.
+        Between timed calls the allocator keeps its blocks, as it does in use."""
         outputs, self.outputs = [self.outputs[i] for i in request["wanted"]], []
         if self.role != "cuda":
-            # NumPy keeps the storage it reads from being resized: that of copies, not a candidate's
+            # NumPy locks the size of a storage that it reads. So it reads copies of the outputs.
             return {}, [chunk(fresh_copy(tensor)) for tensor in outputs]
         cuda_memory.deliver(request["shared"], request["begins"], outputs)
         if request["is_timed"]:

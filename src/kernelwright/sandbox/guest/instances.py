@@ -44,7 +44,7 @@ class Instances:
         return self.add(deepcopy(self._modules[number]))
 
     def move(self, number: int) -> None:
-        """Move parameters and buffers to other memory, as `.to` another device and back does."""
+        """Moves parameters and buffers to other memory, as `.to` another device and back does."""
         module = self._modules[number]
         device = next((t.device for _, _, t in self.entries(number)), torch.device("cpu"))
         if device.type == "cuda":
@@ -62,7 +62,7 @@ class Instances:
         return self._modules[number]
 
     def entries(self, number: int) -> list[Entry]:
-        """Parameters and buffers; tied ones under each of their names."""
+        """Returns parameters and buffers; tied ones under each of their names."""
         module = self._modules.get(number)
         if module is None:
             return []
@@ -75,7 +75,7 @@ class Instances:
         ]
 
     def load(self, number: int, names: Sequence[str], values: Sequence[Any], how: str) -> None:
-        """Set parameters and buffers of these names; others, and other shapes, are left out.
+        """Sets parameters and buffers of these names; others, and other shapes, are left out.
 
         Args:
             how: "copy" (in place), "load_state_dict", or "data" (new memory, no version bump).
@@ -102,8 +102,8 @@ class Instances:
                     entries[name].copy_(value)
 
     def attributes(self, number: int) -> dict[str, Any]:
-        """Plain attributes of the module and its parts by path: numbers and strings as they are,
-        anything else by its type's name."""
+        """Returns plain attributes of the module and its parts by path: numbers and strings as they
+        are, other values by the name of their type."""
         attributes: dict[str, Any] = {}
         module = self._modules.get(number)
         seen: set[int] = set()
@@ -120,9 +120,9 @@ class Instances:
 
 
 def _parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
-    """The module and all modules in it by path, shared ones under each of their names.
+    """Returns the module and all modules in it by path, shared ones under each of their names.
 
-    No method of theirs is called: a candidate that overrides one would notice being asked.
+    No method of the modules is called: a candidate that overrides one would notice the question.
     """
     parts: list[tuple[str, torch.nn.Module]] = []
     todo = [("", module, frozenset[int]())]
@@ -133,13 +133,14 @@ def _parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
         todo += [
             (f"{path}.{name}".removeprefix("."), child, above | {id(part)})
             for name, child in reversed(list(inner))
+            # A module that contains itself would never end.
             if child is not None and id(child) not in above | {id(part)}
         ]
     return parts
 
 
 def _passing(module: torch.nn.Module) -> set[str]:
-    """Names of buffers that are no part of the state_dict."""
+    """Returns names of buffers that are no part of the state_dict."""
     return {
         f"{prefix}.{name}".removeprefix(".")
         for prefix, part in _parts(module)
@@ -165,7 +166,8 @@ class Held:
         self._calls.append([(output, output.clone()) for output in outputs])
 
     def overwritten(self, outputs: Sequence[torch.Tensor]) -> list[int]:
-        """Numbers of the outputs that changed after their call, or share memory with these."""
+        """Returns numbers of kept outputs that changed after their call, or share memory with
+        `outputs`."""
         return sorted(
             {
                 number
@@ -187,7 +189,7 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """The spans of storage under two tensors have bytes in common."""
+    """Whether the spans of storage under two tensors have bytes in common."""
     left_bytes, right_bytes = (TensorMeta.of(t).span_bytes for t in (left, right))
     if not left_bytes or not right_bytes:
         return False

@@ -1,9 +1,9 @@
 """Guest side: Triton's cache of compiled kernels, read from several folders, written to one.
 
-What others compiled lies in folders that a guest only reads: kernels of our own, launchers, and
-what a compile worker made of the very candidate that is loaded. What is found in none is compiled
-into a folder of that candidate's own, whose name nobody knows before: no candidate can leave a
-kernel there for the next one.
+A guest only reads the folders of others: kernels of our own, launchers, and kernels that a compile
+worker made from the very candidate that is loaded. All other kernels are compiled into a folder of
+the candidate's own. Nobody knows the folder's name beforehand, so no candidate can leave a kernel
+there for the next one.
 """
 
 import json
@@ -37,7 +37,7 @@ class LayeredCache(FileCacheManager):  # type: ignore[misc]
         os.makedirs(self.cache_dir, exist_ok=True)
 
     def put(self, data: bytes | str, filename: str, binary: bool = True) -> str:
-        """Write a file at once where no other process looks for it: Triton's way, by a folder of
+        """Writes a file at once, where no other process looks for it. Triton's way, by a folder of
         its own for each of a kernel's eight files, takes 5 ms a kernel."""
         if self.is_shared:
             return str(super().put(data, filename, binary))
@@ -46,7 +46,8 @@ class LayeredCache(FileCacheManager):  # type: ignore[misc]
         return str(path)
 
     def get_file(self, filename: str) -> str | None:
-        is_library = filename.endswith(".so")  # a candidate's would run in this process
+        # A library in a candidate's folder would run in this process, outside of any kernel.
+        is_library = filename.endswith(".so")
         theirs = () if self.theirs is None or is_library else (self.theirs,)
         for folder in (*self.ours, *theirs, self.folder):
             if (path := folder / self.key / filename).exists():
@@ -54,8 +55,8 @@ class LayeredCache(FileCacheManager):  # type: ignore[misc]
         return None
 
     def get_group(self, filename: str) -> dict[str, str] | None:
-        """The files of one kernel, by name: beside the file that lists them, wherever that was
-        when it was written."""
+        """Returns the files of one kernel, by name. They lie beside the file that lists them, which
+        may have moved since it was written."""
         listed = self.get_file(f"__grp__{filename}")
         if listed is None:
             return None
@@ -68,14 +69,15 @@ class LayeredCache(FileCacheManager):  # type: ignore[misc]
 
 
 def install(folder: Path, ours: list[Path], *, is_shared: bool) -> None:
-    """Have Triton use it in this process."""
+    """Makes Triton use this cache in this process."""
     LayeredCache.folder, LayeredCache.ours = folder, tuple(ours)
     LayeredCache.is_shared = is_shared
     knobs.cache.manager_class = LayeredCache
 
 
 def renew(name: str, theirs: str | None) -> None:
-    """For a candidate that is loaded next: its own folder, and what was compiled of it before."""
+    """Takes the folders of the candidate that is loaded next: its own folder, and kernels that were
+    compiled from it before."""
     if not LayeredCache.is_shared:
         LayeredCache.folder = LayeredCache.folder.with_name(name)
     LayeredCache.theirs = None if theirs is None else Path(theirs)

@@ -1,7 +1,7 @@
-"""Guest side: an end to a candidate's own Python code that computes without end.
+"""Guest side: ends a candidate's own Python code that computes without end.
 
-A timer of CPU time raises in it, at the line it is at, and the guest lives on. This is for loops
-that somebody got wrong: code that catches everything runs into the host's limit of wall time.
+A timer of CPU time raises an exception at the line that runs, and the guest lives on. This is for
+loops with a bug. Code that catches everything runs into the host's limit of wall time.
 """
 
 import signal
@@ -55,7 +55,7 @@ class OwnCode:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """For work of ours that the code asked for."""
+        """Stops the timer inside, for work of ours that the code asked for."""
         left_s, _ = signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         try:
             yield
@@ -65,7 +65,7 @@ class OwnCode:
 
 
 def _is_inside(frame: FrameType | None, file: str) -> bool:
-    """The code of this file is at work, or something that it called."""
+    """Whether the code of this file runs, or code that it called."""
     while frame is not None:
         if frame.f_code.co_filename == file:
             return True

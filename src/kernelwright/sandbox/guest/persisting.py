@@ -1,4 +1,4 @@
-"""Guest side: how much of the L2 cache is set aside for lines that a flush does not reach."""
+"""Guest side: the size of the part of the L2 cache for lines that a flush does not reach."""
 
 import ctypes
 from functools import cache
@@ -10,7 +10,7 @@ _PERSISTING_L2_CACHE_SIZE = 6
 
 
 def persisting_l2_bytes() -> int | None:
-    """The device's limit as it is now; None where the CUDA runtime cannot be asked."""
+    """Returns the device's present limit in bytes; None where the CUDA runtime cannot be asked."""
     runtime = _runtime()
     size = ctypes.c_size_t()
     if runtime is None:

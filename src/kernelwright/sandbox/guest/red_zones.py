@@ -28,7 +28,8 @@ class RedZones:
         return self._num_bytes + meta.span_bytes <= _MAX_BYTES
 
     def empty(self, meta: TensorMeta) -> torch.Tensor:
-        """A tensor of this shape, strides and type; its own bytes are not written."""
+        """Returns a tensor of this shape, strides and type between zones; its own bytes are not
+        written."""
         num_bytes = meta.span_bytes + 2 * ZONE_BYTES
         whole = torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
         for zone in _zones(whole):
@@ -41,13 +42,13 @@ class RedZones:
         )
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same values and strides between zones."""
+        """Returns a copy with the same values and strides between zones."""
         copied = self.empty(TensorMeta.of(tensor))
         flat_span(copied).copy_(flat_span(tensor))
         return copied
 
     def overrun(self) -> torch.Tensor:
-        """Whether something wrote into a zone, a boolean scalar; nothing is waited for."""
+        """Returns whether a zone was written, as a boolean scalar; does not wait."""
         zones = [zone for whole in self._whole for zone in _zones(whole)]
         if not zones:
             return torch.zeros((), dtype=torch.bool, device=self.device)

@@ -1,7 +1,7 @@
-"""A GPU that is not there: what host code of kernels asks a device before it launches.
+"""A stand-in for a GPU that is not there: answers the questions of host code before a launch.
 
 Installed where kernels are interpreted or only compiled. The figures are an H200's, because
-that is the target candidates are compiled for.
+candidates are compiled for this target.
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ _COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time")
 
 
 def move_clocks_from_here_on() -> None:
-    """Let the counters of `time` follow `surrounded`. time_machine moves its other clocks, and
+    """Makes the counters of `time` follow `surrounded`. time_machine moves its other clocks, and
     `datetime`."""
     for name in _COUNTERS:
         _wrap_counter(name, 1)
@@ -42,7 +42,7 @@ def _wrap_counter(name: str, ticks: int) -> None:
 
 
 def take_standard_streams(scratch: Path) -> None:
-    """Send standard output and error to a file or to nowhere, as a user's program does. Nobody
+    """Sends standard output and error to a file or to nowhere, as a user's program does. Nobody
     reads them."""
     target = os.devnull
     if random.SystemRandom().random() < 0.5:
@@ -63,14 +63,14 @@ def _stream(descriptor: int, name: str) -> io.TextIOWrapper:
 
 
 def hide_ourselves() -> None:
-    """Take our modules out of `sys.modules`: a user's process has none of them. Loaded code still
+    """Removes our modules from `sys.modules`: a user's process has none of them. Loaded code still
     works."""
     for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
         del sys.modules[name]
 
 
 def start_threads() -> None:
-    """Start PyTorch's threads before a candidate loads: they must not count as its threads."""
+    """Starts PyTorch's threads before a candidate loads: they must not count as its threads."""
     torch.set_num_threads(MAX_THREADS)
     torch.zeros(MAX_THREADS * _SHARE, dtype=torch.bool).any()
     torch.set_num_threads(1)
@@ -78,7 +78,7 @@ def start_threads() -> None:
 
 @contextmanager
 def surrounded(manner: Manner) -> Iterator[None]:
-    """Give the call inside these surroundings; restore the old ones afterwards."""
+    """Gives the call inside these surroundings, and restores the old ones afterwards."""
     global _ahead_s
     torch.set_num_threads(manner.num_threads)
     moved = time_machine.travel(time.time() + manner.clock_s) if manner.clock_s else None
@@ -88,6 +88,7 @@ def surrounded(manner: Manner) -> Iterator[None]:
     try:
         with torch.set_grad_enabled(manner.has_grad):
             yield
+            # Another number is the candidate's setting, which must stay for the attestation to see.
             manner_kept = torch.get_num_threads() == manner.num_threads
         if manner_kept:
             torch.set_num_threads(1)

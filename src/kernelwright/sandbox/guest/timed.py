@@ -1,7 +1,7 @@
 """Guest side: timed calls, one at a time, and the share of own kernels.
 
-Putting inputs and going are requests of their own, so that the host's wall clock sees the call and
-little else.
+Inputs are put, and calls are started, in separate requests, so that the host's wall clock sees the
+call and little else.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ _PAUSE_FACTOR = 3.0
 
 
 class Timer:
-    """The call that is ready to be timed, and what it returned. Make it before candidates load."""
+    """Times the call that is ready, and keeps its result. Make it before candidates load."""
 
     def __init__(self) -> None:
         self._time = stopwatch()
@@ -32,7 +32,7 @@ class Timer:
         self.forget()
 
     def forget(self) -> None:
-        """Let go of the last call's inputs and results."""
+        """Frees the last call's inputs and results."""
         self._call: Call = _nothing
         self._has_grad = False
         self._marks = []
@@ -42,11 +42,11 @@ class Timer:
     def ready(
         self, function: Callable[..., object], inputs: list[Any], *, has_grad: bool = False
     ) -> None:
-        """Prepare the next timed call, in this grad mode."""
+        """Prepares the next timed call, in this grad mode."""
         self._call, self.inputs, self._has_grad = partial(function, *inputs), inputs, has_grad
 
     def ready_to_replay(self, kept: list[Any]) -> None:
-        """Prepare the next timed replay of the captured graph on these values."""
+        """Prepares the next timed replay of the captured graph on these values."""
         if self._replays is None:
             raise RuntimeError("no graph has been captured")
         self._replays.refill(kept)
@@ -55,7 +55,7 @@ class Timer:
     def capture(
         self, function: Callable[..., object], inputs: list[Any], kept: list[Any]
     ) -> str | None:
-        """Capture a call as a CUDA graph; why it cannot be, else None."""
+        """Captures a call as a CUDA graph. Returns the reason where that fails, else None."""
         try:
             with torch.no_grad():
                 self._replays = Replays(function, inputs, kept)
@@ -64,10 +64,11 @@ class Timer:
         return None
 
     def time(self, *, is_idle: bool, repeats: int, pause_ms: float) -> float:
-        """Milliseconds of `repeats` calls in all, or of no calls at all by the same path.
+        """Returns the milliseconds of `repeats` calls in all, or of no calls at all by the same
+        path.
 
         Sums over the outputs are queued at once, and compared when the outputs have been handed
-        over: what is written after the call has ended shows in them.
+        over. A write after the call has ended changes them.
         """
         if is_idle:
             return sum(self._time(_nothing, pause_ms)[0] for _ in range(repeats))
@@ -81,7 +82,7 @@ class Timer:
         return total_ms
 
     def has_changed(self, outputs: list[torch.Tensor]) -> bool:
-        """The outputs of the timed call are not what they were when it ended."""
+        """Whether the outputs of the timed call differ from those at its end."""
         marks, self._marks = self._marks, []
         return not all(map(torch.equal, marks, _sums(outputs)))
 
@@ -95,7 +96,7 @@ class Replays:
         self._graph, self._result = capture(lambda: function(*inputs), lambda: self.refill(kept))
 
     def refill(self, kept: list[Any]) -> None:
-        """Write values of the same shapes and strides into the captured inputs."""
+        """Writes values of the same shapes and strides into the captured inputs."""
         for mine, original in zip(self.inputs, kept, strict=True):
             if isinstance(mine, torch.Tensor):
                 flat_span(mine).copy_(flat_span(original))
@@ -110,13 +111,13 @@ def _nothing() -> None:
 
 
 def _sums(values: Iterable[object]) -> list[torch.Tensor]:
-    """Sums over each tensor's memory, as int64 scalars; nothing is waited for."""
+    """Queues sums over each tensor's memory, as int64 scalars; does not wait."""
     return [_sum(flat_span(value)) for value in values if isinstance(value, torch.Tensor)]
 
 
 def _sum(span: torch.Tensor) -> torch.Tensor:
-    """The sum of bytes, eight at a time: PyTorch would copy single ones to int64 first, and eight
-    times an output is more memory than there may be."""
+    """Queues the sum of bytes, eight at a time. PyTorch would copy single bytes to int64 first,
+    which needs eight times the output's memory."""
     if span.storage_offset() % 8:
         return span.sum(dtype=torch.int64)
     end = span.numel() // 8 * 8
@@ -127,17 +128,17 @@ Spans = list[tuple[torch.cuda.Event, torch.cuda.Event]]
 
 
 def own_share(call: Call, watch_spans: Callable[[], Spans]) -> float | None:
-    """Share of one call's GPU time spent between the events around launches of own kernels.
+    """Returns the share of one call's GPU time between the events around launches of own kernels.
 
-    All of the call is queued behind a pause, so that no gap between launches is counted on either
-    side; a profiler would take 4 s to start. Each launch carries the cost of its events, some 2 us.
+    All of the call is queued behind a pause, so that no gap between launches counts on either side;
+    a profiler would take 4 s to start. Each launch carries the cost of its events, some 2 us.
 
     Args:
-        watch_spans: begins to collect event pairs in the list it returns.
+        watch_spans: begins to collect event pairs in the list that it returns.
 
     Returns:
-        None where the pause was over before all was queued: the call waits for the device, and
-        gaps would count as work.
+        None where the pause was over before all was queued: the call waits for the device, and gaps
+            would count as work.
     """
     begin, end = event_pair()
     with torch.no_grad():
@@ -163,7 +164,7 @@ def own_share(call: Call, watch_spans: Callable[[], Spans]) -> float | None:
 
 
 def covered(spans: Iterable[tuple[float, float]], end: float) -> float:
-    """Length of the union of spans within [0, end]: kernels side by side count once."""
+    """Returns the length of the union of spans within [0, end]: kernels side by side count once."""
     total = reached = 0.0
     for first, last in sorted(spans):
         first, last = max(first, reached), min(last, end)

@@ -25,7 +25,7 @@ class Turns:
         self._number: int | None = None
 
     def install(self) -> None:
-        """Wrap autotuners, from here on."""
+        """Wraps autotuners, from here on."""
         run = Autotuner.run
 
         @disguised(run)
@@ -35,6 +35,7 @@ class Turns:
                 return run(tuner, *args, **kwargs)
             tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))  # pruning reads these
             everything, fit = tuner.configs, tuner.prune_configs(kwargs)
+            # With a single configuration, an autotuner takes no times and runs it.
             try:
                 tuner.configs = [fit[number % len(fit)]]
                 return run(tuner, *args, **kwargs)
@@ -48,8 +49,8 @@ class Turns:
 
     @contextmanager
     def forced(self, number: int | None) -> Iterator[None]:
-        """In calls inside, autotuners use the configuration of this number, modulo how many there
-        are. None: they choose."""
+        """Makes autotuners inside use the configuration of this number, modulo how many there are.
+        None: they choose."""
         self._number = number
         try:
             yield

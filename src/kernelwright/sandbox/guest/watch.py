@@ -67,7 +67,7 @@ class Launches:
         self._stream_of: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def install(self) -> None:
-        """Count every launch from here on, interpreted or on a GPU."""
+        """Counts every launch from here on, interpreted or on a GPU."""
         for function in (JITFunction, InterpretedFunction):
             self._wrap(function)
         self._wrap_graphs(torch.cuda.CUDAGraph)
@@ -83,6 +83,7 @@ class Launches:
                 self.suppressed[name] += 1
                 return None
             crossings = None if warmup else self.crossings
+            # Before the launch, because methods of the candidate's own classes would run inside it.
             if crossings is not None:
                 args = tuple(_plain(value) for value in args)
                 kwargs = {key: _plain(value) for key, value in kwargs.items()}
@@ -109,7 +110,8 @@ class Launches:
         function.run = counted
 
     def _wrap_graphs(self, graph: Any) -> None:
-        """A replay launches what its graph captured, or nothing where that is to be skipped."""
+        """Counts, at each replay, the launches that its graph captured. A graph with a skipped
+        kernel is not replayed."""
         begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
         kernels: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
         witnesses: WeakKeyDictionary[Any, Witness] = WeakKeyDictionary()
@@ -131,6 +133,7 @@ class Launches:
             names = kernels.get(captured, Counter())
             if captured in witnesses:
                 self.operators.update(witnesses[captured].seen())
+            # A graph cannot be replayed in part, so all of its kernels are suppressed.
             if names.keys() & self.skipped:
                 self.suppressed.update(names)
                 return None
@@ -143,7 +146,8 @@ class Launches:
         graph.replay = replay_counted
 
     def _witnessed(self, grid: Any) -> Any:
-        """A grid that the candidate computes, under a witness of its own and the call's watch."""
+        """Returns the grid function of a candidate, which then runs under an observer of its own:
+        the call's observer is paused in a launch."""
 
         def computed(meta: Any) -> Any:
             with Witness() as witness, self.watch or nullcontext():
@@ -165,7 +169,8 @@ class Launches:
         self.spans.append((begin, end))
 
     def watch_spans(self) -> list[tuple[torch.cuda.Event, torch.cuda.Event]]:
-        """Put events around launches from here on, until `spans` is None again."""
+        """Puts events around launches from here on, until `spans` is None again; returns the list
+        of event pairs."""
         self.spans = []
         return self.spans
 
@@ -181,8 +186,8 @@ class Launches:
             self._streams.add(self._stream_of(self._device()))
 
     def unfinished(self) -> int:
-        """Streams that kernels were launched on and that still have work once the current one is
-        through: work that whoever uses the outputs does not wait for."""
+        """Counts streams with launched kernels that still have work when the current stream is
+        through. A user of the outputs does not wait for this work."""
         if not self._streams:
             return 0
         current = torch.cuda.current_stream()
@@ -198,8 +203,8 @@ class Launches:
 
 
 def _plain(value: Any) -> Any:
-    """A number of a class of the candidate's as a number: a method of that class would compute
-    inside the launch, where nobody watches."""
+    """Returns a number of a candidate's own class as a plain number. A method of that class would
+    compute inside the launch, where nobody watches."""
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return value if type(value) is kind else kind(value)
@@ -207,14 +212,14 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_grid(grid: Any) -> Any:
-    """The grid as a tuple of integers."""
+    """Returns the grid as a tuple of plain integers."""
     return tuple(int(size) for size in grid) if isinstance(grid, tuple | list) else grid
 
 
 class CallWatch(PlainDispatchMode):
-    """While active: ATen operators of this thread, and values that leave PyTorch or enter it, are
-    counted in `operators`. Memory fresh from the allocator holds `poison` (floats) or a pattern
-    (integers), between `zones` where they are given."""
+    """Counts ATen operators of this thread, and values that leave PyTorch or enter it, while
+    active. Memory fresh from the allocator holds `poison` (floats) or a pattern (integers), between
+    `zones` where they are given."""
 
     def __init__(self, poison: float, crossings: Crossings, zones: RedZones | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -248,6 +253,7 @@ class CallWatch(PlainDispatchMode):
         return result
 
     def _guarded(self, fresh: torch.Tensor) -> torch.Tensor:
+        """Returns the fresh tensor between guarded zones, where there is room."""
         if self.zones is None or fresh.device != self.zones.device:
             return fresh
         meta = TensorMeta.of(fresh)
@@ -258,8 +264,8 @@ class CallWatch(PlainDispatchMode):
 
 
 def _candidates_body(operator: Any, args: tuple[Any, ...]) -> Any:
-    """The function of an operator that the candidate defined with `torch.library.custom_op`; None
-    for any other operator."""
+    """Returns the function of an operator that the candidate defined with
+    `torch.library.custom_op`; None for any other operator."""
     defined: Any = OPDEFS.get(operator.name().partition(".")[0])
     if defined is None or operator.namespace in _STOCK_NAMESPACES:
         return None
@@ -268,9 +274,9 @@ def _candidates_body(operator: Any, args: tuple[Any, ...]) -> Any:
 
 
 def poison(tensor: torch.Tensor, value: float) -> None:
-    """Fill memory nobody has written with what no kernel would leave there by chance: where the
-    value is finite, booleans and integers follow it, so that nobody can know them either. A value
-    of 0 is zero in every type."""
+    """Fills unwritten memory with values that no kernel leaves there by chance. If the value is
+    finite, booleans and integers follow it, so that no candidate can know them. A value of 0 is
+    zero in every type."""
     if value == 0:
         tensor.zero_()
         return
@@ -284,7 +290,8 @@ def poison(tensor: torch.Tensor, value: float) -> None:
 
 
 def poison_allocator(device: torch.device, value: float) -> None:
-    """Leave poison in the blocks the caching allocator will hand out next, 512 bytes to 64 MiB."""
+    """Leaves poison in the blocks that the caching allocator hands out next, 512 bytes to 64
+    MiB."""
     blocks = [
         torch.empty(512 << size, dtype=torch.uint8, device=device)
         for size in range(18)

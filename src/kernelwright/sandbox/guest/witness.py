@@ -1,9 +1,9 @@
-"""Guest side: a second witness of a judged call, below Python.
+"""Guest side: a second observer of a judged call, below Python.
 
-A dispatch mode (watch.Watch) can be lifted or have its notes rewritten by Python code in the same
-process. PyTorch's own operator observer, in C++, sees every operator of the thread all the same.
-What one of the two saw counts; both would have to be deceived. Neither sees another thread, so the
-start of one counts as well.
+Python code in the same process can lift a dispatch mode (watch.CallWatch), or rewrite its notes.
+PyTorch's own operator observer, in C++, still sees every operator of the thread. An operator counts
+if either observer saw it, so a candidate would have to deceive both. Neither sees another thread,
+so the start of a thread counts as well.
 """
 
 import _thread
@@ -40,7 +40,8 @@ _starts: list[None] = []
 
 @cache
 def count_thread_starts() -> None:
-    """From here on, in this process. (Python raises audit events for them from 3.12 on only.)"""
+    """Counts the starts of threads from here on, in this process. (Python raises audit events for
+    them from 3.12 on only.)"""
     for name in _STARTERS:
         start = getattr(_thread, name, None)
         if start is None:
@@ -81,6 +82,7 @@ class Witness:
             events = [event.name() for thread in _stop() for event in thread]
         except RuntimeError:  # it does not run
             events = []
+        # Whoever stops the observer, or starts it anew, loses the mark of the beginning.
         if self._mark not in events:
             self._operators[STOPPED] += 1
         if len(_starts) != self._num_started:
@@ -92,7 +94,7 @@ class Witness:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """For work of our own, such as that of Triton's interpreter."""
+        """Stops counting inside, for work of our own, such as that of Triton's interpreter."""
         self._collect()
         try:
             yield

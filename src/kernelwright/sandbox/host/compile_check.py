@@ -1,4 +1,5 @@
-"""Is a candidate legal on the target GPU? Answered without one, by compiling its kernels."""
+"""Compiles a candidate's kernels for the target GPU, on a machine without one, to see whether they
+are legal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ def compile_check(
     *,
     trusted: bool = False,
 ) -> CompileReport:
-    """Compile the kernels a candidate launches for sm_90; nothing is run on any GPU.
+    """Compiles the kernels that a candidate launches for sm_90; nothing runs on any GPU.
 
     Args:
         inputs: tensors (only their shapes, strides and types are used; meta tensors will do) or
@@ -61,7 +62,7 @@ def compile_check(
 def load_to_compile(
     guest: Guest, name: str, source: str, init: Mapping[str, Any] | None = None
 ) -> None:
-    """Load a candidate into a guest of the "compile" server; for `Guest.compile`.
+    """Loads a candidate into a guest of the "compile" server, for `Guest.compile`.
 
     Raises:
         GuestFault: it does not load.

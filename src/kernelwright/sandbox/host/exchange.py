@@ -27,10 +27,10 @@ class GuestRaised(GuestFault):
 
 
 class Exchange:
-    """The host's end of a guest's channel. What breaks the protocol ends the guest.
+    """The host's end of a guest's channel. A breach of the protocol ends the guest.
 
     Args:
-        wall_s: the longest wait for an answer.
+        wall_s: the longest wait for an answer, in seconds.
     """
 
     def __init__(self, channel: socket.socket, process: GuestProcess, wall_s: float) -> None:
@@ -39,7 +39,7 @@ class Exchange:
         self.alive = True
 
     def hello(self) -> wire.Header:
-        """The guest's first message.
+        """Returns the guest's first message.
 
         Raises:
             TimeoutError, wire.Closed, wire.MalformedFrame: the guest did not start.
@@ -53,7 +53,8 @@ class Exchange:
     def request(
         self, op: str, chunks: Sequence[memoryview] = (), **values: Any
     ) -> tuple[wire.Header, float]:
-        """The answer's header, and the milliseconds until it was there.
+        """Sends a request; returns the header of the answer, and the milliseconds until it was
+        there.
 
         Raises:
             GuestFault: the candidate raised, or the guest ended, or did not answer in time.
@@ -64,7 +65,8 @@ class Exchange:
         return header, wall_ms
 
     def request_payload(self, op: str, num_bytes: int, **values: Any) -> bytearray:
-        """So many bytes at most; raises as `request`."""
+        """Sends a request; returns the answer's payload of at most `num_bytes`. Raises as
+        `request`."""
         return self._exchange({"op": op, **values}, (), num_bytes)[1]
 
     def _exchange(
@@ -72,6 +74,7 @@ class Exchange:
     ) -> tuple[wire.Header, bytearray, float]:
         if not self.alive:
             raise InfraError("this guest has ended; start another")
+        # A candidate that writes into the channel ahead of time cannot know the nonce.
         nonce = secrets.token_hex(8)
         begin_s = time.monotonic()
         deadline_s = begin_s + min(self._wall_s, self.deadline.left_s())
@@ -80,6 +83,7 @@ class Exchange:
             header, payload = self._receive(deadline_s, max_payload_bytes)
         except TimeoutError:
             self.end()
+            # The user's own deadline is no fault of the candidate: this raises `OutOfTime`.
             self.deadline.check()
             message = f"no answer to {request['op']!r} within {self._wall_s:g} s"
             raise GuestFault("timeout", message) from None
@@ -105,7 +109,7 @@ class Exchange:
         )
 
     def _fault(self, header: wire.Header) -> GuestFault:
-        """The error of the request; a lost CUDA context ends the guest."""
+        """Returns the fault that the guest reports. A lost CUDA context ends the guest."""
         if header.get("context_lost"):
             self.end()
         with self.reading():
@@ -120,7 +124,8 @@ class Exchange:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """The host reads an answer inside. Whatever that raises is the guest's doing.
+        """Reads an answer inside. Whatever the reading raises is the guest's fault: otherwise a
+        policy could learn to break the host.
 
         Raises:
             GuestFault: the answer does not follow the protocol.
@@ -133,12 +138,12 @@ class Exchange:
             raise self.malformed() from error
 
     def malformed(self, why: str = "an answer that does not follow the protocol") -> GuestFault:
-        """The fault to raise; the guest is ended."""
+        """Ends the guest, and returns the fault to raise."""
         self.end()
         return GuestFault("malformed", why)
 
     def end(self) -> None:
-        """End the guest's process, if that has not been done."""
+        """Ends the guest's process, if it still runs."""
         if self.alive:
             self.alive = False
             self._process.end()

@@ -1,7 +1,7 @@
-"""Host side of the fork server: starts it once per process and role, asks it for guests.
+"""Host side of the fork server: starts it once for each role in a process, and asks it for guests.
 
-Importing torch and Triton takes 2 s, a forked guest with all its guards some 20 ms: so there is
-one server, started when the first guest is asked for, and a fresh guest per candidate.
+An import of torch and Triton takes 2 s, a forked guest with all its guards some 20 ms. So there is
+one server, started when the first guest is asked for, and a fresh guest for each candidate.
 """
 
 import atexit
@@ -60,7 +60,7 @@ class ForkServer:
     """Forks guests that run candidates on `device`: "cpu" (Triton's interpreter), "cuda", or
     "compile" (no interpreter and no GPU: kernels are compiled, never launched).
 
-    Threads may share one. `shared(device)` gives the one of this process.
+    Threads may share a server. `shared(device)` gives the server of this process.
     """
 
     def __init__(self, device: str = "cpu") -> None:
@@ -77,7 +77,7 @@ class ForkServer:
 
     @stage("start server")
     def start(self, *, compiles: bool = False) -> None:
-        """Start the server, which the first guest would wait for.
+        """Starts the server, for which the first guest would otherwise wait.
 
         Args:
             compiles: import PyTorch's compiler there, for guests that compile. Where that import
@@ -101,13 +101,14 @@ class ForkServer:
         patient: bool = False,
         compiles: bool = False,
     ) -> Guest:
-        """A fresh confined process; a context manager.
+        """Starts a fresh confined process, a context manager.
 
         Args:
-            trusted: the sources are our own (the teacher's in screening): compiled kernels are
-                kept in a cache that trusted guests of every server share. Others read it and
-                compile what is not there into their own folder.
-            patient: it sleeps while it waits for the GPU: for guests that take no times.
+            limits: None stands for the defaults of `Limits`.
+            trusted: the sources are our own (the teacher's in screening): compiled kernels are kept
+                in a cache that trusted guests of every server share. Others read it and compile
+                what is not there into their own folder.
+            patient: the guest sleeps while it waits for the GPU: for guests that take no times.
             compiles: on a GPU, for a candidate that uses torch.compile: the compiler is loaded
                 first, so that the variables and limits that it sets are not the candidate's.
 
@@ -149,7 +150,7 @@ class ForkServer:
             raise GuestLost(f"the guest did not start: {why}") from error
 
     def close(self) -> None:
-        """End the server and all guests."""
+        """Ends the server and all guests, and removes their folders."""
         with self._lock:
             self._end_server()
             if self._root is not None:
@@ -157,7 +158,7 @@ class ForkServer:
             self._root = None
 
     def clears_up(self) -> bool:
-        """The server removes the folders of this process should this process end now. Without the
+        """Whether the server removes the folders of this process if this process ends now. Takes no
         lock, which another thread may hold for long."""
         process = self._process
         return self._control is not None and process is not None and process.poll() is None
@@ -177,7 +178,7 @@ class ForkServer:
         self._process = None
 
     def _ours(self) -> list[str]:
-        """Folders of what is compiled already (a kernel 0.1 to 5 s, a launcher 0.5 s of gcc).
+        """Returns folders of compiled kernels (0.1 to 5 s each) and launchers (0.5 s of gcc each).
         Without CUDA guests read their own folder only."""
         if self.device != "cuda":
             return []
@@ -193,8 +194,8 @@ class ForkServer:
     def _fork(
         self, request: dict[str, Any], channel: socket.socket
     ) -> tuple[subprocess.Popen[bytes], int]:
-        """The server that forked a guest, and the guest's process id; tries again a little later
-        where the machine has no room for it."""
+        """Returns the server that forked a guest, and the guest's process id. Tries again a little
+        later where the machine has no room for another process."""
         for pause_s in (*_FORK_PAUSES_S, None):
             with self._lock:
                 self._start()
@@ -207,12 +208,13 @@ class ForkServer:
         raise GuestLost(f"no guest can be forked: {answer['error']}")
 
     def _import_compiler(self) -> None:
-        """Under the lock.
+        """Imports PyTorch's compiler in the server. The caller holds the lock.
 
         Raises:
             GuestLost: the server failed; guests import for themselves from now on.
         """
         assert self._control is not None
+        # Set first: if the server dies in this import, the next server must not try again.
         self._may_import = False
         self._control.settimeout(_START_S)
         self._may_import = self._ask({"op": "import compiler"})["usable"]
@@ -231,7 +233,8 @@ class ForkServer:
         return None if status is None else int(status)
 
     def _ask(self, request: dict[str, Any], passed: socket.socket | None = None) -> dict[str, Any]:
-        """One request and its answer, under the lock; a server that fails is ended."""
+        """Sends a request and returns the answer. The caller holds the lock; a server that fails is
+        ended."""
         assert self._control is not None
         try:
             message = [json.dumps(request).encode()]
@@ -297,8 +300,8 @@ class ForkServer:
 
 @cache
 def _package_folders() -> list[str]:
-    """Folders that hold what guests import. They can be on this process's path alone: through
-    PYTHONPATH, say, which an isolated interpreter does not read."""
+    """Returns the folders of what guests import. They can be on this process's path alone, for
+    example through PYTHONPATH, which an isolated interpreter does not read."""
     folders = [Path(__file__).parents[3]]
     for name in _PACKAGES:
         spec = find_spec(name)
@@ -310,8 +313,8 @@ def _package_folders() -> list[str]:
 
 @cache
 def _trusted_cache(_process_id: int) -> Path:
-    """Kernels and launchers compiled from our own sources, by all servers of this process.
-    Triton keys them by source and options."""
+    """Returns the folder of kernels and launchers compiled from our own sources, by all servers of
+    this process. Triton keys them by source and options."""
     return own_folders.make("cache")
 
 
@@ -321,5 +324,5 @@ def _shared(device: str, _process_id: int) -> ForkServer:
 
 
 def shared(device: str) -> ForkServer:
-    """The fork server of this process for `device`; starts with its first guest."""
+    """Returns the fork server of this process for `device`; it starts with its first guest."""
     return _shared(device, os.getpid())

@@ -1,9 +1,9 @@
 """A guest, seen from the host: one forked, confined process that runs candidates.
 
-The host sends requests and inputs; the guest answers with metadata and raw bytes, never pickle,
-each answer echoing its request's nonce. What the candidate does wrong arrives as a `GuestFault`;
-`InfraError` means our side failed. Nothing a guest says is a judgement.
-An answer that the user's deadline cuts off raises `OutOfTime`, and the guest ends.
+The host sends requests and inputs. The guest answers with metadata and raw bytes, never pickle, and
+each answer echoes its request's nonce. A fault of the candidate arrives as a `GuestFault`;
+`InfraError` means that our side failed. Nothing a guest says is a judgement. An answer that the
+user's deadline cuts off raises `OutOfTime`, and the guest ends.
 """
 
 import os
@@ -98,7 +98,7 @@ class Guest:
         self.close()
 
     def close(self) -> None:
-        """End the guest and everything it started; remove its folder."""
+        """Ends the guest and everything it started; removes its folder."""
         try:
             self._exchange.end()
             if self._memory is not None:
@@ -114,13 +114,13 @@ class Guest:
         init: Mapping[str, Any] | None = None,
         kernels: Path | None = None,
     ) -> Loaded:
-        """Import a candidate; construct its `ModelNew` where `init` is given.
+        """Imports a candidate; constructs its `ModelNew` where `init` is given.
 
         Args:
             init: None for a `fused_operator`. Otherwise a mapping with `arguments`, the text of a
-                literal `([args], {kwargs})`, or `init_inputs`, source whose `get_init_inputs`
-                is called; `seed` of the construction (0); `train` (True).
-            kernels: what `take_kernels` gave for the same source (guests with a GPU).
+                literal `([args], {kwargs})`, or `init_inputs`, source whose `get_init_inputs` is
+                called; `seed` of the construction (0); `train` (True).
+            kernels: the folder that `take_kernels` gave for the same source (guests with a GPU).
         """
         self._caches[name] = f"cache_{secrets.token_hex(8)}"
         header, _ = self._exchange.request(
@@ -135,7 +135,8 @@ class Guest:
             return reading.loaded(name, header)
 
     def _write(self, source: str, name: str) -> str:
-        """Put a candidate's file where the guest reads it and may not write; its name."""
+        """Writes a candidate's file where the guest may read and not write, and returns its
+        name."""
         self._num_files += 1
         try:
             path = candidate_files.write(self._folder, self._num_files, source)
@@ -145,28 +146,29 @@ class Guest:
         return path.name
 
     def construct(self, name: str, init: Mapping[str, Any]) -> int:
-        """Make another instance of a loaded `ModelNew`; its number. `load` made number 0."""
+        """Makes another instance of a loaded `ModelNew`; returns its number. `load` made number
+        0."""
         return self._instance("construct", name, init=dict(init))
 
     def duplicate(self, name: str, instance: int) -> int:
-        """Deep-copy an instance; the copy's number."""
+        """Deep-copies an instance; returns the copy's number."""
         return self._instance("duplicate", name, instance=instance)
 
     def move(self, name: str, instance: int) -> None:
-        """Give an instance's parameters and buffers other memory, as `Module.to` does."""
+        """Gives an instance's parameters and buffers other memory, as `Module.to` does."""
         self._exchange.request("move", name=name, instance=instance)
 
     def train(self, name: str, instance: int, *, is_training: bool) -> None:
-        """Put an instance into train or eval mode."""
+        """Puts an instance into train or eval mode."""
         self._exchange.request("train", name=name, instance=instance, is_training=is_training)
 
     def drop(self, name: str, instance: int) -> None:
-        """Let go of an instance."""
+        """Lets the guest free an instance."""
         self._exchange.request("drop", name=name, instance=instance)
 
     def attributes(self, name: str, instance: int = 0) -> dict[str, Any]:
-        """Plain attributes of an instance and its parts by path: numbers and strings, and for
-        anything else {"type": its name}."""
+        """Returns plain attributes of an instance and its parts by path: numbers and strings, and
+        for any other value {"type": name of its type}."""
         header, _ = self._exchange.request("attributes", name=name, instance=instance)
         with self._exchange.reading():
             return reading.attributes(header)
@@ -179,11 +181,11 @@ class Guest:
     def state(
         self, name: str, instance: int = 0, *, values: bool = False, most_bytes: int | None = None
     ) -> dict[str, StateEntry]:
-        """Parameters and buffers of a loaded `ModelNew` by state_dict name.
+        """Returns parameters and buffers of a loaded `ModelNew` by state_dict name.
 
         Args:
             values: bring their values too, as they are now.
-            most_bytes: of all values; by default the limit of a call's outputs.
+            most_bytes: limit of all values; by default the limit of a call's outputs.
 
         Raises:
             GuestFault: the values are larger ("out_of_memory").
@@ -208,7 +210,7 @@ class Guest:
         instance: int = 0,
         how: str = "copy",
     ) -> None:
-        """Set the parameters and buffers of these names; names or shapes the candidate does not
+        """Sets parameters and buffers of these names. Names or shapes that the candidate does not
         have are left out (compare with `state`).
 
         Args:
@@ -233,14 +235,14 @@ class Guest:
         wanted_inputs: Sequence[int] = (),
         like: Sequence[torch.Tensor] | None = None,
     ) -> Ran:
-        """Call a loaded candidate once.
+        """Calls a loaded candidate once.
 
         Args:
             inputs: tensors (on the server's device), or plain numbers, bools, None.
-            seed: of the generators that the call may draw from.
-            poison: what memory fresh from the allocator holds.
+            seed: seed of the generators that the call may draw from.
+            poison: value that memory fresh from the allocator holds.
             skip_kernels: names of kernels whose launches do nothing, to see what depends on them.
-            instance: of a `ModelNew`.
+            instance: number of the `ModelNew` to call.
             is_held: keep the outputs until `let_go`: later calls must not write to them.
             wanted_inputs: positions of inputs to bring back as the call left them.
             like: tensors that the outputs should be like. Values of other types, shapes or spans
@@ -269,12 +271,12 @@ class Guest:
         )
 
     def let_go(self) -> None:
-        """Free the outputs that calls with `is_held` kept."""
+        """Frees the outputs that calls with `is_held` kept."""
         self._exchange.request("let_go")
 
     def run_many(self, name: str, calls: Sequence[GuestCall]) -> list[Ran]:
-        """Call a loaded candidate in a row, as `run` does, in one request: beside many other guests
-        on a GPU, waiting for each call would take most of the time."""
+        """Calls a candidate several times in one request, each call as `run` does. With many guests
+        on a GPU, a wait for each call would take most of the time."""
         self._put([value for call in calls for value in call.inputs])
         requests = [
             {
@@ -299,10 +301,11 @@ class Guest:
         manner: Manner = WATCHED,
         instance: int = 0,
     ) -> None:
-        """Give the next timed call its inputs (CUDA), at new addresses.
+        """Gives the next timed call its inputs (CUDA), at new addresses.
 
         Args:
-            is_replay: of the graph that `capture` made; its inputs are overwritten.
+            is_replay: prepare a replay of the graph that `capture` made; its inputs are
+                overwritten.
         """
         self._require_gpu()
         self._put(inputs)
@@ -317,11 +320,11 @@ class Guest:
         )
 
     def time(self, *, is_idle: bool = False, repeats: int = 1, pause_ms: float = 0.0) -> Timed:
-        """One cold call of what was prepared (again, if there was one already), or several.
+        """Times one cold call of what was prepared (again, if it was timed already), or several.
 
         Args:
-            is_idle: call nothing, by the same path: what a request itself takes.
-            pause_ms: of the device, while each call is queued.
+            is_idle: call nothing, by the same path: this time is the cost of a request itself.
+            pause_ms: pause of the device, during which each call is queued.
         """
         self._require_gpu()
         header, wall_ms = self._exchange.request(
@@ -331,29 +334,25 @@ class Guest:
             return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms)
 
     def timed(self, like: Sequence[torch.Tensor]) -> Ran:
-        """The results of the last timed call; to be asked once.
-
-        Args:
-            like: as of `run`.
-        """
+        """Returns the results of the last timed call. Ask for them once. `like`: as of `run`."""
         header, wall_ms = self._exchange.request("describe")
         return self._all_ran([header], wall_ms, [like], is_timed=True)[0]
 
     def release(self) -> None:
-        """Let go of inputs, results and cached memory: the host and other guests need room."""
+        """Frees inputs, results and cached memory: the host and other guests need room."""
         self._exchange.request("release")
 
     def capture(self, name: str, inputs: Sequence[Any], seed: int, instance: int = 0) -> str:
-        """Capture a call as a CUDA graph: "", or why the candidate's calls cannot be captured.
-        A guest in which that failed should not be used again."""
+        """Captures a call as a CUDA graph. Returns "", or why the candidate's calls cannot be
+        captured. A guest in which that failed should not be used again."""
         self._require_gpu()
         self._put(inputs)
         header, _ = self._exchange.request("capture", name=name, seed=seed, instance=instance)
         return printable(str(header.get("refused") or ""), reading.MAX_STRUCTURE)
 
     def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float | None:
-        """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA); None where the call
-        waits for the device, so that it cannot be told."""
+        """Returns the share of GPU time in the candidate's own kernels, 0 to 1 (CUDA). None where
+        the call waits for the device, which hides the share."""
         self._require_gpu()
         self._put(inputs)
         header, _ = self._exchange.request("share", name=name)
@@ -363,7 +362,7 @@ class Guest:
     def compile(
         self, inputs: Sequence[Any], name: str = "candidate", *, measures: bool = True
     ) -> Compiled:
-        """Call a loaded candidate with its kernels compiled instead of launched (guests of the
+        """Calls a loaded candidate with its kernels compiled instead of launched (guests of the
         "compile" server).
 
         Args:
@@ -380,8 +379,8 @@ class Guest:
             return reading.compiled(header)
 
     def take_kernels(self, name: str) -> Path | None:
-        """The compiled kernels of a candidate, moved to where no guest can change them; None where
-        nothing was compiled. Whoever takes it removes it."""
+        """Moves a candidate's compiled kernels to where no guest can change them, and returns the
+        folder; None where nothing was compiled. The caller removes the folder."""
         cache = self._folder / SCRATCH / self._caches[name]
         taken = self._folder.parent / cache.name.replace("cache", "kernels")
         try:
@@ -391,13 +390,13 @@ class Guest:
         return taken
 
     def forget(self, name: str) -> None:
-        """Drop a candidate with all that belongs to it."""
+        """Drops a candidate with all that belongs to it."""
         self._exchange.request("forget", name=name)
         if name in self._sources:
             self._sources.pop(name).unlink(missing_ok=True)
 
     def attest(self) -> ProcessState:
-        """The present state of the process, objects included; to compare with `born`."""
+        """Returns the present state of the process, objects included, to compare with `born`."""
         header, _ = self._exchange.request("attest")
         return self._process_state(header.get("process"))
 
@@ -417,7 +416,7 @@ class Guest:
         *,
         is_timed: bool = False,
     ) -> list[Ran]:
-        """Read what the guest says of each call, and bring their outputs over together."""
+        """Reads the guest's description of each call, and brings all outputs over together."""
         with self._exchange.reading():
             metas = [reading.metas(answer["outputs"]) for answer in answers]
             facts = [reading.call_facts(answer) for answer in answers]
@@ -473,11 +472,11 @@ class Guest:
         *,
         is_timed: bool = False,
     ) -> tuple[list[torch.Tensor], bool]:
-        """Bring the guest's last outputs over; the host owns what is returned. And whether they
-        were written to after a timed call had ended.
+        """Brings the guest's last outputs over; the host owns them. Also tells whether they were
+        written to after a timed call had ended.
 
         Args:
-            wanted: positions of those to bring; all where None.
+            wanted: positions of the outputs to bring; None: all.
         """
         wanted = range(len(metas)) if wanted is None else wanted
         metas = [metas[position] for position in wanted]

@@ -1,4 +1,4 @@
-"""The process of one guest, seen from the host: its end, and what its death says."""
+"""The process of one guest, seen from the host: how it ends, and why it died."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ _DEATH_S = 0.5
 
 
 class GuestProcess:
-    """Made with the guest.
+    """The process of a guest.
 
     Args:
         reap: asks its parent for the exit status (negative: signal); None while it runs.
@@ -26,7 +26,7 @@ class GuestProcess:
         self.pid, self._reap = pid, reap
 
     def end(self) -> None:
-        """Kill the process group; wait until the process is gone.
+        """Kills the process group, and waits until the process is gone.
 
         Raises:
             GuestLost: it does not go.
@@ -37,7 +37,8 @@ class GuestProcess:
             raise GuestLost(f"guest {self.pid} does not end")
 
     def death(self) -> GuestFault:
-        """Why it ended, once its channel has closed; ended where it did not."""
+        """Returns the reason why the process ended, once its channel has closed. A process that
+        still runs is ended."""
         status = self._wait(_DEATH_S)
         if status is None:
             self.end()
@@ -55,7 +56,7 @@ class GuestProcess:
         _signal(os.killpg, self.pid)
 
     def _wait(self, grace_s: float) -> int | None:
-        """The exit status once the process has ended, None if it does not."""
+        """Returns the exit status once the process has ended, None if it does not end in time."""
         end_s, pause_s = time.monotonic() + grace_s, 0.0005
         while (status := self._reap()) is None and time.monotonic() < end_s:
             time.sleep(pause_s)

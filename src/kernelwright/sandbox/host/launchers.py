@@ -1,9 +1,10 @@
-"""Launchers: the C functions Triton 3.6 starts kernels through, one for each kind of signature.
+"""Launchers: the C functions through which Triton 3.6 starts kernels, one for each kind of
+signature.
 
-A C compiler makes one in half a second, so each is made once for all guests of all processes of a
-machine. The host makes them, not a guest: hostile code shares them. A signature comes from a guest
-and is taken apart into a few known words first, from which Triton writes the C source. From 3.7 on
-Triton has one launcher, in the module its driver is built from, which is made here too.
+A C compiler makes a launcher in half a second, so each is made once for all guests of all processes
+of a machine. The host makes them and not a guest, because hostile code shares them. A signature
+comes from a guest. It is first reduced to a few known words, from which Triton writes the C source.
+From 3.7 on Triton has one launcher, in the module of its driver, which is made here too.
 """
 
 import fcntl
@@ -31,8 +32,8 @@ _MODULE, _LAUNCHER = "cuda_utils", "__triton_launcher"
 
 
 def folder() -> Path:
-    """Where this machine's launchers lie: given by whoever started this process, or made now and
-    removed when it ends."""
+    """Returns the folder of this machine's launchers: given by the process that started this one,
+    or made now and removed when this process ends."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen is None:
         os.environ[FOLDER_VARIABLE] = chosen = str(own_folders.make("launchers"))
@@ -40,8 +41,8 @@ def folder() -> Path:
 
 
 def plain_signature(types: object) -> tuple[str, ...] | None:
-    """The types of a kernel's arguments as Triton's words. None if a type is no scalar or pointer,
-    or if there are more than MAX_ARGUMENTS.
+    """Returns the types of a kernel's arguments as Triton's words. None if a type is no scalar or
+    pointer, or if there are more than MAX_ARGUMENTS.
 
     The argument comes from a guest and may be any object. Every pointer becomes "*i8", because the
     C source is the same.
@@ -49,13 +50,14 @@ def plain_signature(types: object) -> tuple[str, ...] | None:
     if not isinstance(types, list) or len(types) > MAX_ARGUMENTS:
         return None
     words = ["*i8" if type(t) is str and t.startswith("*") else t for t in types]
+    # Words become C source that the host compiles: only known words may pass.
     if any(type(word) is not str or (word not in _SCALARS and word != "*i8") for word in words):
         return None
     return tuple(words)
 
 
 def make(signature: tuple[str, ...]) -> None:
-    """Make the launcher of a plain signature, unless it is there.
+    """Makes the launcher of a plain signature, unless it is there.
 
     Raises:
         InfraError: there is no C compiler, or Triton changed.
@@ -76,7 +78,7 @@ def _sources(signature: tuple[str, ...]) -> Sequence[tuple[str, str]]:
 
 
 def _build(name: str, source: str) -> None:
-    """Compile one module to where Triton's cache looks for it."""
+    """Compiles one module to where Triton's cache looks for it."""
     from triton.runtime.build import platform_key
     from triton.runtime.cache import _base32
 
@@ -105,7 +107,7 @@ def _compiled(name: str, source: str, work: str) -> Any:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Alone among all processes that use the folder."""
+    """Holds a lock among all processes that use the folder."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -61,10 +61,10 @@ def fused_operator(x):
 
 
 def check(device: str) -> None:
-    """Run a candidate of our own in a new guest.
+    """Runs a candidate of our own in a new guest.
 
     Raises:
-        InfraError: that fails, so that our side is broken.
+        InfraError: the candidate fails, so our side is broken.
     """
     x = torch.arange(16, dtype=torch.float32, device=device)
     try:
@@ -88,8 +88,8 @@ class IsolationLevel:
 
 
 def isolation_level(device: str = "cpu") -> IsolationLevel:
-    """Guards that hold in a guest on this machine, and those the kernel refuses. A guard holds
-    where the guest reports it and its attempt to get past it failed.
+    """Returns the guards that hold in a guest on this machine, and those that do not. A guard holds
+    if the guest reports it, and its own attempt to get past the guard failed.
 
     Raises:
         InfraError: no guest can be started at all.
@@ -108,7 +108,7 @@ def isolation_level(device: str = "cpu") -> IsolationLevel:
 
 @cache
 def require_guards(device: str) -> None:
-    """See that text which is not trusted may run on this machine; asked once in a process.
+    """Checks that foreign code may run on this machine; asks once in a process.
 
     Raises:
         UsageError: an essential guard is missing, and the user has not allowed that.
@@ -127,7 +127,8 @@ def require_guards(device: str) -> None:
 
 @contextmanager
 def _targets(device: str) -> Iterator[dict[str, Any]]:
-    """Things of the host's for the guest to reach for."""
+    """Gives the guest objects of the host to reach for: a process, a file, shared memory,
+    namespaces."""
     libc = ctypes.CDLL(None)
     shared_memory = libc.shmget(0, ctypes.c_size_t(4096), 0o600)
     with tempfile.NamedTemporaryFile("w", prefix="kernelwright-probe-") as file:

@@ -22,12 +22,12 @@ _USAGE = ("registers", "shared_bytes", "spills")
 
 
 def name_of(value: object) -> str:
-    """A name that a guest wrote."""
+    """Returns a name that a guest wrote, without control codes and cut to `MAX_NAME`."""
     return printable(str(value), MAX_NAME)
 
 
 def counts_of(values: dict[str, object]) -> dict[str, int]:
-    """Counts by name that a guest wrote.
+    """Returns counts by name that a guest wrote.
 
     Raises:
         ValueError, AttributeError: not counts, or too many.
@@ -38,11 +38,12 @@ def counts_of(values: dict[str, object]) -> dict[str, int]:
 
 
 def count(value: object) -> int:
-    """A whole number from 0 that a guest wrote.
+    """Returns a whole number from 0 to 2^53 that a guest wrote.
 
     Raises:
-        ValueError: something else.
+        ValueError: another value.
     """
+    # `type` and not `isinstance`, because True is an int.
     if type(value) is not int or not 0 <= value < _MAX_COUNT:
         raise ValueError("a count must be a whole number from 0")
     return value
@@ -53,10 +54,10 @@ def _pairs(values: Sequence[Sequence[object]]) -> tuple[tuple[int, int], ...]:
 
 
 def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
-    """Fields of `Ran` from what a guest says of one call; its outputs come by themselves.
+    """Returns fields of `Ran` from a guest's description of one call. The outputs come separately.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError: it does not follow the protocol.
+        ValueError, KeyError, TypeError, AttributeError: the answer does not follow the protocol.
     """
     structure = str(answer["structure"])
     if len(structure) > MAX_STRUCTURE:
@@ -76,7 +77,7 @@ def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def process_state(values: Any) -> ProcessState:
-    """A guest's description of its process."""
+    """Returns a guest's description of its process, with every text cut to a bound."""
     settings, objects = values["settings"], values.get("objects", {})
     if max(len(settings), len(objects)) > MAX_NAMES:
         raise ValueError("too many names")
@@ -91,13 +92,13 @@ def process_state(values: Any) -> ProcessState:
 
 
 def loaded(name: str, header: dict[str, Any]) -> Loaded:
-    """A candidate that was loaded."""
+    """Returns the description of a loaded candidate."""
     kernels = tuple(map(name_of, header["kernels"][:MAX_NAMES]))
     return Loaded(name, name_of(header["entry"]), kernels)
 
 
 def attributes(header: dict[str, Any]) -> dict[str, Any]:
-    """Plain attributes by path, as `instances` describes them."""
+    """Returns plain attributes by path, as `instances` describes them."""
     values = header["attributes"]
     if len(values) > MAX_NAMES:
         raise ValueError("too many attributes")
@@ -105,7 +106,7 @@ def attributes(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def entries(header: dict[str, Any]) -> list[tuple[str, str, TensorMeta]]:
-    """Parameters and buffers: name, kind and description of each."""
+    """Returns name, kind and description of each parameter and buffer."""
     return [
         (
             printable(str(entry["name"]), _MAX_PATH),
@@ -117,7 +118,8 @@ def entries(header: dict[str, Any]) -> list[tuple[str, str, TensorMeta]]:
 
 
 def compiled(header: dict[str, Any]) -> Compiled:
-    """The compiled kernels of a candidate."""
+    """Returns the usage and the signatures of compiled kernels. `launchers.plain_signature` checks
+    the signatures."""
     usage = {
         name_of(kernel): counts_of({key: used[key] for key in _USAGE})
         for kernel, used in header["kernels"].items()
@@ -126,12 +128,12 @@ def compiled(header: dict[str, Any]) -> Compiled:
 
 
 def metas(values: Any) -> list[TensorMeta]:
-    """Descriptions of tensors."""
+    """Returns descriptions of tensors."""
     return [TensorMeta.from_json(value) for value in values]
 
 
 def time_ms(header: dict[str, Any]) -> float:
-    """A time above 0."""
+    """Returns a time in milliseconds, finite and above 0."""
     time_ms = header["time_ms"]
     if type(time_ms) is not float or not 0.0 < time_ms < float("inf"):
         raise ValueError("no time")
@@ -139,7 +141,7 @@ def time_ms(header: dict[str, Any]) -> float:
 
 
 def share(header: dict[str, Any]) -> float | None:
-    """A share from 0 to 1, or None."""
+    """Returns a share from 0 to 1, or None."""
     value = header["share"]
     if value is not None and (type(value) is not float or not 0.0 <= value <= 1.0):
         raise ValueError("no share")
@@ -149,7 +151,8 @@ def share(header: dict[str, Any]) -> float | None:
 def unexpected(
     metas: Sequence[TensorMeta], like: Sequence[torch.Tensor] | None
 ) -> list[torch.Tensor | None]:
-    """Tensors without memory for those that the host did not expect; None for the others."""
+    """Returns a tensor without memory for each output that the host did not expect, and None for
+    each other output. Values of unexpected outputs never reach the host."""
     if like is None:
         return [None] * len(metas)
     if len(metas) != len(like):

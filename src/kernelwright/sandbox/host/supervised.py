@@ -1,4 +1,4 @@
-"""User code in a process of its own: a reference that ends or hangs the process is seen.
+"""Runs user code in a process of its own: the parent notices a reference that ends or hangs it.
 
 A parent starts the command again as its child and waits. The child says on a pipe when code of the
 user's begins and ends, and at last that the child is done. A child that ends without this message
@@ -45,12 +45,12 @@ _child = _SupervisedChild()
 
 
 def attach() -> bool:
-    """In the child: take the pipe over. False where no parent supervises this process."""
+    """Takes over the pipe, in the child. Returns False where no parent supervises this process."""
     text = os.environ.pop(VARIABLE, "")
     if not text:
         return False
     pipe, parent = map(int, text.split())
-    os.set_inheritable(pipe, False)
+    os.set_inheritable(pipe, False)  # a process of the user's would keep the pipe open
     _child.pipe, _child.owner = pipe, os.getpid()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # gone before the request was made
@@ -59,13 +59,15 @@ def attach() -> bool:
 
 
 def limit_user_code(limit_s: float) -> None:
-    """Let the parent end user code after so many seconds, from here on."""
+    """Makes the parent end user code after so many seconds, from here on."""
     _child.limit_s = min(CALL_S, limit_s)
 
 
 @contextmanager
 def user_code(name: str, limit_s: float = CALL_S) -> Iterator[None]:
-    """Code of the user's runs inside.
+    """Marks code of the user's inside, which the parent ends after its limit.
+
+    In a fork, in another thread, and without a parent this does nothing.
 
     Args:
         name: for messages, for example "get_inputs()".
@@ -85,24 +87,24 @@ def user_code(name: str, limit_s: float = CALL_S) -> Iterator[None]:
 
 
 def _tell() -> None:
-    """Tell the parent which user code runs, if any does."""
+    """Tells the parent which user code runs, if any does."""
     name, limit_s = _child.running[-1] if _child.running else ("", 0.0)
     _say({"running": name, "limit_s": limit_s})
 
 
 def done(code: int) -> None:
-    """Say that the child ends by itself, with this exit code."""
+    """Tells the parent that the child ends by itself, with this exit code."""
     tell({"done": code})
 
 
 def tell(message: dict[str, object]) -> None:
-    """Send the parent a message of ours."""
+    """Sends the parent a message of ours. A fork of the child sends nothing."""
     if _child.pipe is not None and os.getpid() == _child.owner:
         _say(message)
 
 
 def is_child() -> bool:
-    """A parent supervises this process already."""
+    """Whether a parent supervises this process."""
     return _child.pipe is not None
 
 
@@ -113,12 +115,13 @@ def _say(message: dict[str, object]) -> None:
 
 
 def import_path() -> dict[str, str]:
-    """The environment variable with which a child finds the modules that this process finds."""
+    """Returns the environment variable with which a child finds the modules that this process
+    finds."""
     return {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
 
 
 def start(command: Sequence[str], **options: Any) -> "tuple[subprocess.Popen[bytes], int]":
-    """A child that attaches itself, and the parent's end of the pipe.
+    """Starts a child that attaches itself. Returns the child and the parent's end of the pipe.
 
     Args:
         options: of `subprocess.Popen`.
@@ -131,7 +134,7 @@ def start(command: Sequence[str], **options: Any) -> "tuple[subprocess.Popen[byt
 
 
 def messages(child: "subprocess.Popen[bytes]", reader: int) -> Iterator[dict[str, Any]]:
-    """The child's messages, but those about user code.
+    """Yields the child's messages, except those about user code.
 
     Raises:
         UsageError: user code ended the child, or ran for too long.
@@ -161,7 +164,7 @@ def messages(child: "subprocess.Popen[bytes]", reader: int) -> Iterator[dict[str
 
 
 def supervise(command: Sequence[str]) -> int:
-    """In the parent: run a command of ours and wait; its exit code.
+    """Runs a command of ours in a child, waits, and returns its exit code.
 
     Signals that end a program go to the child, which ends its work in order.
 
@@ -187,7 +190,8 @@ def supervise(command: Sequence[str]) -> int:
 
 
 def _ended(child: "subprocess.Popen[bytes]", code: int) -> int:
-    """The exit code that the child announced; what keeps it from ending is ended."""
+    """Returns the exit code that the child announced, and ends a child that does not end by
+    itself."""
     try:
         child.wait(_END_S)
     except subprocess.TimeoutExpired:
@@ -197,6 +201,8 @@ def _ended(child: "subprocess.Popen[bytes]", code: int) -> int:
 
 
 def _death(child: "subprocess.Popen[bytes]", running: str) -> Exception:
+    """Returns the error for a child that ended without a message: the user's where user code ran,
+    or where the child exited by itself."""
     code = child.wait()
     how = f"the process was ended by {signal_name(-code)}" if code < 0 else f"it exited with {code}"
     if running:
@@ -212,5 +218,5 @@ def _death(child: "subprocess.Popen[bytes]", running: str) -> Exception:
 
 
 def command_again(arguments: Sequence[str]) -> list[str]:
-    """The words that start this program again with these arguments."""
+    """Returns the command line that starts this program again with these arguments."""
     return [sys.executable, "-P", "-m", "kernelwright.cli.main", *arguments]

@@ -8,7 +8,8 @@ _WORDS = ("model", "kernels", "fused", "layers", "ops", "triton", "net", "block"
 
 
 def write(folder: Path, number: int, source: str) -> Path:
-    """Write a candidate's text into a guest's folder, under a name as users give.
+    """Writes a candidate's text into a guest's folder, under a name as users give, and returns the
+    path.
 
     Raises:
         FileExistsError: something is there already.

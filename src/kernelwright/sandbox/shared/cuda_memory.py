@@ -1,10 +1,10 @@
-"""Device memory shared between host and guest, always host-owned.
+"""Device memory shared between host and guest, always owned by the host.
 
-Inputs are lent to the guest, which copies them; outputs land where the guest copies them to. The
-host never opens a handle that a guest made, so a hostile answer cannot make it read or write
-outside its own allocations. What fits goes through the guest's window (`sandbox.shared.window`).
-For more, memory is shared for one request, from a pool of its own: CUDA shares whole segments, and
-no other tensor of the host's may lie in one.
+Inputs are lent to the guest, which copies them. Outputs land where the guest copies them to. The
+host never opens a handle that a guest made, so a hostile answer cannot make the host read or write
+outside its own allocations. Small requests go through the guest's window (`sandbox.shared.window`).
+For larger ones, memory is shared for one request, from a pool of its own: CUDA shares whole
+segments, and no other tensor of the host's may lie in a shared segment.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ _FIELDS = ("device", "handle", "num_bytes", "offset_bytes", "counter", "counter_
 
 
 class DeviceMemory:
-    """The host's side of one guest's."""
+    """The host's side of the memory that is shared with one guest."""
 
     def __init__(self) -> None:
         with infra("preparing device memory for a guest"):
@@ -39,7 +39,7 @@ class DeviceMemory:
         """Copies out of shared memory are queued: nobody may write there yet."""
 
     def close(self) -> None:
-        """When the guest has ended."""
+        """Frees the window, after the guest has ended."""
         if self._window is not None:
             with infra("freeing a guest's device memory"):
                 self.settle()
@@ -48,7 +48,7 @@ class DeviceMemory:
 
     @contextmanager
     def lend(self, tensors: Sequence[torch.Tensor]) -> Iterator["Shared"]:
-        """A handle of copies of `tensors`, side by side, valid until the block is left.
+        """Gives a handle of copies of `tensors`, side by side, valid until the block is left.
 
         Raises:
             InfraError: they cannot be shared. There is no other way in.
@@ -64,8 +64,8 @@ class DeviceMemory:
 
     @contextmanager
     def land(self, metas: Sequence[TensorMeta]) -> Iterator[tuple["Shared", list[torch.Tensor]]]:
-        """A handle of memory for tensors of these shapes, and the host's view of it, valid until
-        the block is left. Clone what is to be kept; it is gone afterwards."""
+        """Gives a handle of memory for tensors of these shapes, and the host's view of this memory,
+        valid until the block is left. Clone tensors that are to be kept."""
         begins, total = _side_by_side(metas)
         with infra("handing tensors to a guest"):
             self.settle()
@@ -79,7 +79,7 @@ class DeviceMemory:
                 self._is_reading = True
 
     def settle(self) -> None:
-        """Wait until nothing of the host's is at work there any more."""
+        """Waits until the host's copies out of shared memory are done."""
         if self._is_reading:
             self._wait()
 
@@ -89,7 +89,7 @@ class DeviceMemory:
 
     @contextmanager
     def _span(self, num_bytes: int) -> Iterator["_Span"]:
-        """Memory that both sides see, until the block is left."""
+        """Gives memory that both sides see, until the block is left."""
         with infra("sharing device memory with a guest"):
             span = (
                 self._windowed(num_bytes) if num_bytes <= window.WINDOW_BYTES else _own(num_bytes)
@@ -122,7 +122,7 @@ class _Span:
 
 
 def _own(num_bytes: int) -> _Span:
-    """Memory for one request. PyTorch keeps it while the guest still counts as a reader."""
+    """Returns memory for one request. PyTorch keeps it while the guest still counts as a reader."""
     if torch.cuda.mem_get_info()[0] < num_bytes:
         torch.cuda.empty_cache()  # a pool finds no room in what others keep for later
     pool = torch.cuda.MemPool()
@@ -145,7 +145,7 @@ class Shared:
 
 
 def take(handle: dict[str, Any], begins: list[int], metas: list[TensorMeta]) -> list[torch.Tensor]:
-    """Guest side: copies of the lent tensors, each with its strides and a storage of its own."""
+    """Copies the lent tensors, in the guest, each with its strides and a storage of its own."""
     whole = _open(handle)
     taken = [
         fresh_copy(_view(whole, begin, meta)) for begin, meta in zip(begins, metas, strict=True)
@@ -155,7 +155,7 @@ def take(handle: dict[str, Any], begins: list[int], metas: list[TensorMeta]) -> 
 
 
 def deliver(handle: dict[str, Any], begins: list[int], tensors: list[torch.Tensor]) -> None:
-    """Guest side: copy tensors into the host's memory."""
+    """Copies tensors into the host's memory, in the guest."""
     whole = _open(handle)
     for begin, tensor in zip(begins, tensors, strict=True):
         flat = flat_span(tensor)
@@ -164,7 +164,8 @@ def deliver(handle: dict[str, Any], begins: list[int], tensors: list[torch.Tenso
 
 
 def _side_by_side(metas: Sequence[TensorMeta]) -> tuple[list[int], int]:
-    """Where each tensor begins, aligned as an allocation of its own would be, and the length."""
+    """Returns where each tensor begins, aligned as an allocation of its own would be, and the
+    length of all."""
     begins, total = [], 0
     for meta in metas:
         begins.append(total)

@@ -30,7 +30,7 @@ _turn = threading.RLock()
 
 
 def make(purpose: str) -> Path:
-    """A new empty folder with mode 0700. `remove` or the end of this process removes the folder.
+    """Makes an empty folder with mode 0700. `remove` or the end of this process removes the folder.
     After a kill, the next process that makes a folder removes the stale folder.
 
     Args:
@@ -52,8 +52,8 @@ def make(purpose: str) -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder of `make`. Never raises: a folder that cannot be removed stays, is stale, and
-    is tried again later."""
+    """Removes a folder of `make`. Never raises: a folder that cannot be removed stays, is stale,
+    and is tried again later."""
     with _turn:
         lock = _locks.pop(folder, None)
         if lock is not None:
@@ -63,7 +63,7 @@ def remove(folder: Path) -> None:
 
 @contextmanager
 def own_folder(purpose: str) -> Iterator[Path]:
-    """A folder of `make` that is removed in the end.
+    """Gives a folder of `make` that is removed in the end.
 
     Raises:
         OSError: the folder cannot be made.
@@ -76,8 +76,8 @@ def own_folder(purpose: str) -> Iterator[Path]:
 
 
 def remove_all() -> None:
-    """Remove all folders of this process, then those of processes that have ended. For a process
-    that ends: from now on, other threads that make or remove folders wait. Never raises."""
+    """Removes all folders of this process, then those of processes that have ended. Never raises.
+    Other threads that make or remove folders wait from now on: call this when the process ends."""
     _turn.acquire()
     for folder in list(_locks):
         remove(folder)
@@ -85,7 +85,7 @@ def remove_all() -> None:
 
 
 def remove_stale(place: Path | None = None) -> None:
-    """Remove the folders of processes that have ended. Never raises.
+    """Removes the folders of processes that have ended. Never raises.
 
     Args:
         place: where the folders lie; None: where this process makes its own.
@@ -104,12 +104,13 @@ def _remove_stale_once(_process_id: int) -> None:
 
 
 def _machine() -> bytes:
-    """Some file systems show files to other machines, but not locks."""
+    """Returns a name of this machine. Some file systems show files to other machines, but not
+    locks."""
     return platform.node().encode()[:_MAX_NAME_BYTES] or b"-"
 
 
 def _remove_if_stale(owner: Path) -> None:
-    """Remove a folder whose owner has ended. The lock is held meanwhile: only one process removes.
+    """Removes a folder whose owner has ended. The lock is held meanwhile: only one process removes.
 
     Raises:
         OSError: the owner lives, or is another user's.
@@ -126,7 +127,8 @@ def _remove_if_stale(owner: Path) -> None:
 
 
 def _remove_with_owner(folder: Path) -> None:
-    """The file goes last: it leads to what remains. Never raises."""
+    """Removes the folder, then its owner file. The file goes last, because it leads to the folder.
+    Never raises."""
     with suppress(OSError):
         if folder.lstat().st_uid == os.getuid():
             remove_files(folder)
@@ -135,7 +137,8 @@ def _remove_with_owner(folder: Path) -> None:
 
 
 def _forget() -> None:
-    """In a fork of the owner, which owns nothing. Else the fork would keep the locks."""
+    """Lets a fork of the owner own nothing. Otherwise the fork would keep the locks after the
+    owner's end."""
     global _turn
     for lock in _locks.values():
         with suppress(OSError):

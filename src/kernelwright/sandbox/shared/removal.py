@@ -13,7 +13,7 @@ _LIMIT_S = 60.0
 
 
 def remove(path: Path) -> None:
-    """Remove a folder with all files inside, a file or a link. Never raises: files that cannot be
+    """Removes a folder with all files inside, a file or a link. Never raises: files that cannot be
     removed stay."""
     if os.path.islink(path) or not os.path.isdir(path):
         with suppress(OSError):

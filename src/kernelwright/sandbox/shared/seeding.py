@@ -10,7 +10,8 @@ _CPU = torch.default_generator
 
 
 def seed_generators(seed: int, device: torch.device) -> None:
-    """As `torch.manual_seed`, for the CPU and `device` alone."""
+    """Seeds the generators of the CPU and of `device` alone, as `torch.manual_seed` does for all
+    devices."""
     _CPU.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.init()  # type: ignore[no-untyped-call]

@@ -71,14 +71,15 @@ class TensorMeta:
         }
 
     def is_like(self, tensor: torch.Tensor) -> bool:
-        """The same type and shape, in a span that is no longer than it need be, or than the
-        tensor's own."""
+        """Whether type and shape are those of the tensor, in a span that is not longer than needed
+        or than the tensor's own."""
         if self.shape != tuple(tensor.shape) or self.dtype != tensor.dtype:
             return False
+        # Strides may claim a span of terabytes for a small shape.
         return self.span <= max(tensor.numel(), TensorMeta.of(tensor).span)
 
     def without_memory(self) -> torch.Tensor:
-        """A tensor of this description on the meta device.
+        """Returns a tensor of this description on the meta device.
 
         Raises:
             RuntimeError: no tensor may be so large.
@@ -87,7 +88,7 @@ class TensorMeta:
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """Read metadata written by the other side.
+        """Reads metadata that the other side wrote.
 
         Raises:
             ValueError: not metadata of a tensor that may cross the line.
@@ -109,19 +110,20 @@ def _sizes(values: object) -> tuple[int, ...]:
 
 
 def flat_span(tensor: torch.Tensor) -> torch.Tensor:
-    """The storage span under `tensor` as bytes, (span_bytes,) uint8, sharing memory with it."""
+    """Returns the storage span under `tensor` as bytes, (span_bytes,) uint8, sharing memory with
+    it."""
     tensor = torch.Tensor.detach(tensor).resolve_conj().resolve_neg()  # not a method of its own
     span = TensorMeta.of(tensor).span
     return tensor.as_strided((span,), (1,)).view(torch.uint8)
 
 
 def chunk(tensor: torch.Tensor) -> memoryview:
-    """Raw bytes of a CPU tensor's span, without a copy."""
+    """Returns the raw bytes of a CPU tensor's span, without a copy."""
     return flat_span(tensor).numpy().data.cast("B")
 
 
 def from_payload(metas: Sequence[TensorMeta], payload: bytearray) -> list[torch.Tensor]:
-    """CPU tensors over consecutive parts of `payload`, each in a storage of its own.
+    """Returns CPU tensors over consecutive parts of `payload`, each in a storage of its own.
 
     Raises:
         ValueError: the payload's length is not what the metadata say.
@@ -140,17 +142,17 @@ def from_payload(metas: Sequence[TensorMeta], payload: bytearray) -> list[torch.
 
 
 def fresh_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values and strides in a new storage on the same device."""
+    """Returns a copy with the same values and strides, in a new storage on the same device."""
     meta = TensorMeta.of(tensor)
     return flat_span(tensor).clone().view(meta.dtype).as_strided(meta.shape, meta.strides)
 
 
 def flatten(value: object) -> tuple[str, list[object]]:
-    """Structure of a returned value as text, and its leaves that are tensors.
+    """Returns the structure of a returned value as text, and its leaves that are tensors.
 
-    `[a, (b, None)]` gives `"[T,(T,None)]"` and `[a, b]`; the reference's text can be compared
-    with a candidate's. A tensor subclass is spelt by its name, so that the subclass never passes
-    for a tensor. So is a tensor with attributes of its own, which may stand in for its methods.
+    `[a, (b, None)]` gives `"[T,(T,None)]"` and `[a, b]`, so that the reference's text can be
+    compared with a candidate's. A tensor subclass is spelt by its name, so that it never passes for
+    a tensor. So is a tensor with attributes of its own, which may stand in for its methods.
     """
     if isinstance(value, torch.Tensor):
         kind = type(value)
@@ -161,6 +163,7 @@ def flatten(value: object) -> tuple[str, list[object]]:
             ]
         return kind.__name__, [value]
     if type(value) is list or isinstance(value, tuple):
+        # A named tuple or a subclass may override `__iter__`.
         items = tuple.__iter__(value) if isinstance(value, tuple) else iter(value)
         parts = [flatten(item) for item in items]
         inside = ",".join(text for text, _ in parts)
@@ -176,7 +179,7 @@ def flatten(value: object) -> tuple[str, list[object]]:
 
 
 def described(values: Sequence[Any]) -> list[dict[str, Any]]:
-    """Tensors by their metadata, other values as they are."""
+    """Returns tensors by their metadata, and other values as literals."""
     return [
         TensorMeta.of(value).to_json() if isinstance(value, torch.Tensor) else {"literal": value}
         for value in values

@@ -1,8 +1,9 @@
 """Device memory that the host and one guest both keep mapped for as long as the guest lives.
 
-Sharing memory anew takes calls of the driver on both sides, which the processes of a machine wait
-for in turn: beside many guests that was most of a small request. The host makes a window and frees
-it. The guest may write there at any time, so the host copies what it reads before it looks at it.
+Sharing memory anew takes calls of the driver on both sides, for which all processes of a machine
+wait in turn. Beside many guests these calls took most of a small request. The host makes a window
+and frees it. The guest may write there at any time, so the host copies data before it looks at the
+data.
 """
 
 import ctypes
@@ -44,14 +45,14 @@ class Window:
         """All of it, as bytes."""
 
     def close(self) -> None:
-        """Free it, when the guest has ended."""
+        """Frees the window, after the guest has ended."""
         del self.memory
         _call("cuMemFree_v2", self._pointer)
 
 
 @cache
 def opened(handle: str) -> torch.Tensor:
-    """The guest's side: the window as uint8 memory on cuda:0. The memory stays mapped.
+    """Opens the window in the guest, as uint8 memory on cuda:0. The memory stays mapped.
 
     Args:
         handle: `Window.handle`, as hexadecimal text.

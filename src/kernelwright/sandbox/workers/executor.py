@@ -1,8 +1,8 @@
-"""Many jobs on many workers: the protocol, and the bookkeeping every executor shares.
+"""Many jobs on many workers: the protocol, and the bookkeeping that every executor shares.
 
 A job is an id and plain JSON data, and so is its answer: nothing live crosses a process or a
-machine. Every job is answered exactly once. One whose worker died is given to another, at most
-`MAX_LOSSES` times; then it ends as a failure of ours, which says nothing about the job.
+machine. Every job is answered exactly once. If a worker dies, its job is given to another, at most
+`MAX_LOSSES` times. Then the job ends as a failure of ours, which says nothing about the job.
 """
 
 import queue
@@ -32,12 +32,12 @@ class Worker(Protocol):
     """The object that does the jobs. Trusted code, made once in each process by a factory."""
 
     def begin(self, job: Record) -> None:
-        """The job has arrived and will be run soon, maybe while another runs in another thread:
-        what can be done beforehand may start in the background. Never raises, returns at once."""
+        """Notes a job that has arrived and will be run soon, maybe while another runs in another
+        thread. Preparations may start in the background. Never raises, returns at once."""
         ...
 
     def run(self, job: Record) -> Record:
-        """The job's answer. An exception is a failure of ours: the worker is replaced."""
+        """Returns the job's answer. An exception is a failure of ours: the worker is replaced."""
         ...
 
     def close(self) -> None: ...
@@ -83,7 +83,7 @@ class Executor(Protocol):
     ) -> None: ...
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Done]:
-        """Answers in order of completion, each job's exactly once.
+        """Yields answers in order of completion, each job's exactly once.
 
         `jobs` is read in a thread of its own, only a little ahead of the workers, and may wait for
         jobs that are yet to be made.
@@ -116,7 +116,7 @@ class Feed:
         self._queue.put(end)
 
     def take(self) -> Job | None:
-        """The next job; None where none is at hand now."""
+        """Returns the next job; None where no job is ready now. Raises what the iterable raised."""
         if self._has_ended:
             return None
         with suppress(queue.Empty):
@@ -139,7 +139,7 @@ class Feed:
 
 
 class Ledger:
-    """Which jobs wait, which are out with a worker, and which are answered."""
+    """Records which jobs wait, which are out with a worker, and which are answered."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -149,16 +149,16 @@ class Ledger:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is out, nothing waits, and no job will come."""
+        """Whether no job is out, none waits, and none will come."""
         return self._feed.has_ended and not self._out and not self._returned
 
     @property
     def may_have_more(self) -> bool:
-        """A job may be taken now or later, beside those that are out."""
+        """Whether a job may be taken now or later, beside those that are out."""
         return bool(self._returned) or not self._feed.has_ended
 
     def take(self) -> Job | None:
-        """A job to hand out; None where none is at hand now."""
+        """Returns a job to hand out; None where no job is ready now."""
         job = self._returned.popleft() if self._returned else self._feed.take()
         if job is not None:
             if job[0] in self._out:
@@ -167,18 +167,19 @@ class Ledger:
         return job
 
     def answered(self, job_id: str, answer: Record) -> Iterator[Done]:
-        """The job's answer; nothing where it has one already."""
+        """Yields the job's answer; nothing if the job has an answer already."""
         if self._out.pop(job_id, None) is not None:
             self._losses.pop(job_id, None)
             yield Done(job_id, answer)
 
     def lost(self, job_ids: Iterable[str], why: str) -> Iterator[Done]:
-        """A worker is gone with the jobs it held, the one it was at first: they wait again. That
-        first one may be to blame; it ends here where that happened too often."""
+        """Notes that a worker is gone with its jobs, which then wait again. The first of them ran
+        and may be to blame: it ends as a failure where that happened too often."""
         for position, job_id in enumerate(job_ids):
             if job_id not in self._out:
                 continue
             data = self._out.pop(job_id)
+            # The worker was at its first job; the others had not begun, and are not to blame.
             losses = self._losses.get(job_id, 0) + (position == 0)
             self._losses[job_id] = losses
             if losses > MAX_LOSSES:
@@ -201,7 +202,8 @@ class PoolWorker(Protocol):
 
 
 class JobPool(ABC):
-    """The common part of executors: jobs go to whoever has fewest, until every one is answered."""
+    """The common part of executors: jobs go to the worker that has fewest, until every job is
+    answered."""
 
     num_workers: int
 
@@ -220,7 +222,7 @@ class JobPool(ABC):
             feed.stop()
 
     def _hand_out(self, ledger: Ledger) -> None:
-        """Jobs to whoever has fewest, so that the last ones are spread too."""
+        """Hands jobs to the workers that have fewest, so that the last jobs are spread too."""
         for num_held in range(IN_FLIGHT):
             for worker in self._workers:
                 if not worker.is_ready or len(worker.held) != num_held:
@@ -236,8 +238,8 @@ class JobPool(ABC):
 
     @abstractmethod
     def _collect(self, ledger: Ledger) -> Iterator[Done]:
-        """The next messages of workers; waits for them a while."""
+        """Yields answers of workers; waits for messages for a while."""
 
     @abstractmethod
     def _end_overdue(self, ledger: Ledger) -> Iterator[Done]:
-        """Replace workers that take too long."""
+        """Replaces workers that take too long."""

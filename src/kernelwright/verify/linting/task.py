@@ -1,8 +1,9 @@
-"""`kernelwright lint` for what a user names: a file with `Model` or `fused_operator`, a factory.
+"""`kernelwright lint` for a task that a user names: a file with `Model` or `fused_operator`, a
+factory.
 
-A task that fits is called as it is, with its own inputs and its parameters as constructed. One that
-does not fit is looked at as a program scaled down, its inputs drawn from the same distributions;
-the report says so.
+A task that fits is called as it is, with its own inputs and its parameters as constructed. A task
+that does not fit is linted as a program scaled down, its inputs drawn from the same distributions.
+The report says so.
 """
 
 import time
@@ -56,15 +57,16 @@ def lint(
     budget_s: float = BUDGET_S,
     room: Room = lambda _: nullcontext(),
 ) -> LintReport:
-    """The flaws of a file or `package.module:factory` as a task.
+    """Returns the flaws of a file or `package.module:factory` as a task.
 
     Args:
         device: "auto", "cpu" or "cuda". On a CPU large tasks are scaled down.
-        budget_s: seconds for looking at values, and as many for operators and parameters.
+        budget_s: seconds for comparing values, and as many for operators and parameters.
+        room: makes a context that holds so many bytes of the device's memory.
 
     Raises:
         UsageError: it cannot be loaded, or fails on its own inputs.
-        torch.OutOfMemoryError: it does not fit beside what else is on the device.
+        torch.OutOfMemoryError: it does not fit beside other work on the device.
     """
     begin_s = time.monotonic()
     where = _device(device)
@@ -95,7 +97,7 @@ def _device(name: str) -> torch.device:
 
 
 def task_name(spec: str | Path) -> str:
-    """The file and the folder it is in, which do not depend on the machine."""
+    """Returns the name of the file with its folder, which does not depend on the machine."""
     path = Path(spec)
     is_file = path.suffix == ".py"
     return f"{path.resolve().parent.name}/{path.name}" if is_file else str(spec)
@@ -103,7 +105,7 @@ def task_name(spec: str | Path) -> str:
 
 @contextmanager
 def _full_precision() -> Iterator[None]:
-    """Without TF32, whose rounding would hide behind none of the tolerances."""
+    """Switches TF32 off inside: no tolerance would cover its rounding."""
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     try:
@@ -115,7 +117,7 @@ def _full_precision() -> Iterator[None]:
 def _lint_called(
     spec: str | Path, sketch: Task, device: torch.device, budget_s: float, room: Room
 ) -> LintReport:
-    """A module, or a function that is more than a program."""
+    """Lints a module, or a function that is more than a program."""
     captured = _captured(sketch, device)
     lowered = captured.lowered
     if lowered is not None and not _fits(lowered.program, device):
@@ -148,7 +150,7 @@ class _Captured:
 
 
 def _captured(sketch: Task, device: torch.device) -> _Captured:
-    """The task's program, or what cannot be checked without one."""
+    """Returns the task's program, or the checks that are impossible without one."""
     if not isinstance(sketch, ModuleTask):
         reason = "operators and algebra: fused_operator is more than a flat program"
         return _Captured(not_checked=(reason,))
@@ -169,7 +171,7 @@ def _fits(program: Program, device: torch.device) -> bool:
 
 
 def _own_bytes(sketch: Task) -> int:
-    """The bytes of inputs and parameters, from shapes alone; 0 where get_inputs needs real
+    """Returns the bytes of inputs and parameters, from shapes alone; 0 where get_inputs needs real
     values."""
     try:
         values = sketch.draw(0, META)
@@ -245,7 +247,8 @@ def _check_parts(bound: _Bound, values: Values, budget_s: float) -> Any:
 
 
 def _parameters(lowered: Lowered) -> dict[int, str]:
-    """By position; buffers that a call updates are state, and need not matter to its result."""
+    """Returns names of parameters and buffers by position. Buffers that a call updates are state,
+    and need not matter to its result."""
     state = {name for _, name in lowered.mutations}
     kinds = ("parameter", "buffer")
     named = {i: s.name for i, s in enumerate(lowered.sources) if s.kind in kinds}
@@ -253,7 +256,7 @@ def _parameters(lowered: Lowered) -> dict[int, str]:
 
 
 def task_subject(task: Task, device: torch.device, exempt: frozenset[str]) -> Subject:
-    """A task as the linter sees it: its own draws, parameters as they are."""
+    """Returns a task as the linter sees it: its own draws, parameters as they are."""
 
     def calls(inputs: list[Any], seeds: Sequence[int]) -> list[Outputs]:
         instance = task.reference(device)
@@ -285,7 +288,8 @@ def _call(
 
 
 def _hidden_state(task: Task, device: torch.device) -> Iterator[Finding]:
-    """Tensors that a call leaves on the module and that are no buffers: no state_dict has them."""
+    """Yields tensors that a call leaves on the module and that are no buffers: no state_dict has
+    them."""
     instance = task.reference(device)
     if not isinstance(instance, torch.nn.Module):
         return
@@ -299,7 +303,7 @@ def _hidden_state(task: Task, device: torch.device) -> Iterator[Finding]:
 
 
 def _loose_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Copies of tensor attributes that are neither parameters nor buffers."""
+    """Yields copies of tensor attributes that are neither parameters nor buffers."""
     for prefix, part in module.named_modules():
         for name, value in vars(part).items():
             if isinstance(value, torch.Tensor):
@@ -318,12 +322,12 @@ def _notes(lowered: Lowered | None) -> tuple[str, ...]:
 
 
 def _own(value: Any) -> Any:
-    """A copy that the reference may change in place."""
+    """Returns a copy that the reference may change in place."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 def _lint_scaled(sketch: Task, lowered: Lowered, budget_s: float) -> LintReport:
-    """The program at small sizes, its inputs from the task's own distributions."""
+    """Lints the program at small sizes, with inputs from the task's own distributions."""
     assert isinstance(sketch, ModuleTask)
     small = scaled_down(lowered.program, SCALED_ELEMENTS)
     report = LintReport(task=sketch.name, device=CPU.type, scaled=True, num_draws=NUM_DRAWS)

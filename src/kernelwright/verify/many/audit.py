@@ -36,11 +36,12 @@ def audit_many(
     judges_of: Callable[[JudgeRecipe], Executor],
     say: Say | None = None,
 ) -> Record:
-    """Judge again, `fresh`, some of what the run in `out` has accepted and rejected.
+    """Judges again, `fresh`, some of the candidates that the run in `out` has accepted and
+    rejected.
 
-    Where the two grades differ, everything that the same guest judged is judged again too.
-    Candidates that the grades judge differently get a second record in `out`, with the fresh
-    verdict: whoever reads the records takes a job's last one.
+    Where the two grades differ, all candidates of the same guest are judged again too. Candidates
+    that the grades judge differently get a second record in `out`, with the fresh verdict: readers
+    of the records take a job's last record.
 
     Args:
         judges_of: the executor for a recipe, as `judge_many` wants it.
@@ -107,8 +108,8 @@ def _differs(verdict: Verdict, fresh: Record | None) -> bool:
 def chosen(
     verdicts: Sequence[Verdict], references: Sequence[str], share: float = SHARE
 ) -> list[int]:
-    """Numbers of those to judge again: each reference's fastest, where there are times, and shares
-    that nobody can foresee of the accepted, and of those that a guest rejected."""
+    """Returns numbers of candidates to judge again: each reference's fastest, where there are
+    times, and unpredictable shares of the accepted, and of those that a guest rejected."""
     accepted = [number for number, verdict in enumerate(verdicts) if verdict.accepted]
     fastest: dict[str, int] = {}
     for number in accepted:

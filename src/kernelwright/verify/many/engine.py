@@ -122,7 +122,7 @@ class JudgingEngine:
             self._stack.__exit__(_type, _value, _trace)
 
     def hand_in(self, batches: Iterable[list[Job]]) -> None:
-        """Have batches judged, each of one reference's candidates and in one worker. The caller
+        """Hands in batches, each of one reference's candidates, for one worker each. The caller
         must not hand in a job while a job of equal content is open."""
         batches = list(batches)
         # All jobs are open before the first is judged: the last row of candidates to time goes to a
@@ -135,7 +135,7 @@ class JudgingEngine:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Candidates that no clock owner has yet wait to be timed until the block is left."""
+        """Makes candidates that no clock owner has yet wait to be timed until the block is left."""
         with self._lock:
             self._is_held = True
         try:
@@ -146,7 +146,7 @@ class JudgingEngine:
                 self._hand_to_clocks()
 
     def take_stages(self) -> dict[str, Counter[str]]:
-        """Seconds of all judges, and of all clock owners, by stage, since the last call."""
+        """Returns seconds of all judges, and of all clock owners, by stage, since the last call."""
         with self._lock:
             taken, self._stages = self._stages, _no_stages()
         return taken
@@ -198,7 +198,7 @@ class JudgingEngine:
                 self._fail(error)
 
     def _answered(self, done: Done) -> None:
-        """A batch came back from the judges."""
+        """Takes a batch back from the judges."""
         contents = self._batches.pop(done.id)
         accepted: list[str] = []
         if done.answer is None:
@@ -211,7 +211,7 @@ class JudgingEngine:
             self._hand_to_clocks()
 
     def _judged(self, answer: Record) -> list[str]:
-        """Settle findings; return the contents that are accepted and wait to be timed."""
+        """Settles findings; returns the contents that are accepted and wait to be timed."""
         with self._lock:
             self._stages["judges"].update(answer["stages"])
         accepted = []
@@ -228,8 +228,8 @@ class JudgingEngine:
         return accepted
 
     def _hand_to_clocks(self) -> None:
-        """Hand out the rows that keep clock owners busy, and no more: rows that they have cannot be
-        held back. Call this under the lock."""
+        """Hands out the rows that keep clock owners busy, and no more: rows that they have cannot
+        be held back. Call this under the lock."""
         clock = self._clock
         while clock is not None and not self._is_held and not self._has_failed:
             if len(self._rows) >= AHEAD * clock.num_workers:
@@ -245,8 +245,8 @@ class JudgingEngine:
             self._to_time.put((row_id, timing_job(self._open[content] for content in row)))
 
     def _form_rows(self, num_clocks: int) -> None:
-        """Put all accepted candidates into rows of equal length. Each clock owner gets at least one
-        row. Candidates wait while they are few and other jobs are being judged."""
+        """Puts all accepted candidates into rows of equal length. Each clock owner gets at least
+        one row. Candidates wait while they are few and other jobs are being judged."""
         num_accepted = len(self._accepted)
         num_timing = sum(map(len, self._rows.values()))
         if num_accepted < TOGETHER * num_clocks and num_accepted + num_timing < len(self._open):
@@ -259,7 +259,7 @@ class JudgingEngine:
         self._waiting.extend(accepted[i : i + length] for i in range(0, num_accepted, length))
 
     def _timed(self, done: Done) -> None:
-        """A row came back from a clock owner."""
+        """Takes a row back from a clock owner."""
         with self._lock:
             row = self._rows.pop(done.id)
             if done.answer is None and len(row) > 1:
@@ -281,6 +281,8 @@ class JudgingEngine:
             self._hand_to_clocks()
 
     def _failed(self, content: str, finding: Record) -> None:
+        """Judges a candidate once more, alone, because another candidate of its batch may have
+        caused our failure. A second failure is the outcome."""
         open_job = self._open[content]
         if open_job.is_retried:
             self._close(content, finding)
@@ -301,8 +303,8 @@ def _no_stages() -> dict[str, Counter[str]]:
 
 
 def timing_job(row: Iterable[_OpenJob]) -> Record:
-    """The job that times a row of judged candidates. From then on their kernels belong to the clock
-    owner."""
+    """Returns the job that times a row of judged candidates. From then on their kernels belong to
+    the clock owner."""
     batches: dict[str, list[Record]] = defaultdict(list)
     for open_job in row:
         job, judged = open_job.job, open_job.judged
@@ -317,7 +319,7 @@ def timing_job(row: Iterable[_OpenJob]) -> Record:
 
 
 def with_times(judged: Record, timed: Record) -> Record:
-    """The verdict on correctness with its times, or with what is wrong with the timed calls."""
+    """Returns the verdict on correctness with its times, or with the fault of the timed calls."""
     if "verdict" not in timed:
         kind = "infra" if "infra" in timed else "usage"
         return {kind: timed[kind]}

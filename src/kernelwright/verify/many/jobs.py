@@ -42,14 +42,14 @@ class Job:
 
 
 def content_of(reference: str, candidate: str) -> str:
-    """32 hexadecimal digits, the same for the same texts."""
+    """Returns a digest of 32 hexadecimal digits, the same for the same texts."""
     text = f"{len(reference)}:{reference}{candidate}"
     # JSON may hold lone surrogates: the judge refuses that one candidate for them.
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def in_batches(jobs: Sequence[Job], size: int = MAX_BATCH) -> Iterator[list[Job]]:
-    """Jobs of one reference in rows for workers, at most `size` in a row."""
+    """Yields jobs of one reference in rows for workers, at most `size` in a row."""
     row, num_chars = list[Job](), 0
     for job in jobs:
         num_chars += len(job.sent)
@@ -62,14 +62,14 @@ def in_batches(jobs: Sequence[Job], size: int = MAX_BATCH) -> Iterator[list[Job]
 
 
 def read_jobs(path: Path) -> list[Job]:
-    """The jobs of a JSONL file or a folder.
+    """Reads the jobs of a JSONL file or a folder.
 
-    A line is {"id", "reference", "candidate"}; the latter two are paths (from the file's folder)
-    or texts, the reference may be "package.module:factory". A folder holds pairs of
-    NAME.reference.py and NAME.candidate.py, or folders NAME with reference.py and candidate*.py.
+    A line is {"id", "reference", "candidate"}; the latter two are paths (from the file's folder) or
+    texts, the reference may be "package.module:factory". A folder holds pairs of NAME.reference.py
+    and NAME.candidate.py, or folders NAME with reference.py and candidate*.py.
 
     Raises:
-        UsageError: it cannot be read, says something else, or gives an id twice; names the line.
+        UsageError: it cannot be read, has another form, or gives an id twice; names the line.
     """
     jobs = list(_of_folder(path) if path.is_dir() else _of_file(path))
     if not jobs:

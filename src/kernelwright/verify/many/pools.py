@@ -1,4 +1,4 @@
-"""The executors a run of many judgements needs: judging side by side, one clock owner a GPU."""
+"""Makes the executors of a run of many judgements: judges side by side, one clock owner a GPU."""
 
 import os
 from dataclasses import dataclass
@@ -27,12 +27,13 @@ class Pools:
 def local_pools(
     recipe: JudgeRecipe, num_workers: int | None = None, *, num_training: int = 0
 ) -> Pools:
-    """Processes of this machine, shared out to its GPUs; by default one for each core but the clock
-    owners', and no more on a GPU than find work there.
+    """Returns processes of this machine, shared out to its GPUs. By default there is one for each
+    core except those of the clock owners, and at most `JUDGES_A_GPU` on a GPU.
 
     Args:
-        num_training: GPUs, the first ones, on which a model trains and writes: it would wait for a
-            clock owner beside it, who has the others instead, where there are any.
+        num_training: number of GPUs, the first ones, on which a model trains and writes. The model
+            would wait for a clock owner beside it. So clock owners use the other GPUs, where there
+            are any.
     """
     num_cores = len(os.sched_getaffinity(0))
     cards = gpus() if recipe.device == "cuda" else []
@@ -49,7 +50,8 @@ def local_pools(
 
 
 def cluster_pools(recipe: JudgeRecipe, num_workers: int | None, address: str) -> Pools:
-    """Actors on a Ray cluster: by default a judge for each core, and a clock owner on each GPU.
+    """Returns actors on a Ray cluster: by default a judge for each core, and a clock owner on each
+    GPU.
 
     Args:
         address: of the head node, HOST:PORT, or "auto" on a machine of the cluster.
@@ -76,7 +78,8 @@ def cluster_pools(recipe: JudgeRecipe, num_workers: int | None, address: str) ->
 def one_a_gpu(
     factory: Factory, device: str, num_workers: int | None = None, cluster: str | None = None
 ) -> Executor:
-    """Workers whose times nothing disturbs: one for each GPU, without GPUs one for each core.
+    """Returns workers whose times nothing disturbs: one for each GPU, without GPUs one for each
+    core.
 
     Args:
         num_workers: another number of workers.

@@ -1,4 +1,4 @@
-"""How a run judges: everything its verdicts depend on besides task and candidate.
+"""The recipe of a run: everything its verdicts depend on besides task and candidate.
 
 It is the first record of a run's folder. A run goes on only under the recipe it began with.
 """
@@ -16,7 +16,7 @@ _JUDGING = ("core", "ops", "programs", "timing", "sandbox", "verify")
 
 
 def rules_version() -> str:
-    """A digest of the code that judges: verdicts of two of them are not to be mixed."""
+    """Returns a digest of the code that judges: verdicts of two digests are not to be mixed."""
     return code_digest(_JUDGING)
 
 
@@ -37,7 +37,7 @@ class JudgeRecipe(JudgeOptions):
     versions: dict[str, str | None] = field(default_factory=_versions)
 
     def resolved(self) -> Self:
-        """With nothing left to the machine it is run on.
+        """Returns the recipe with every choice made that depends on the machine.
 
         Raises:
             UsageError: an option the judge does not know.
@@ -63,7 +63,7 @@ class JudgeRecipe(JudgeOptions):
         device_named(self.device)
 
     def judge(self) -> Judge:
-        """The judge of this recipe, without times: those are the clock owner's.
+        """Returns the judge of this recipe, without times: the clock owner takes those.
 
         Raises:
             UsageError: an option the judge does not know, or a device that is not there.
@@ -74,7 +74,7 @@ class JudgeRecipe(JudgeOptions):
         return asdict(self)
 
     def check_same(self, recorded: dict[str, Any], file: str) -> None:
-        """Refuse to go on with a run that was begun otherwise.
+        """Refuses to go on with a run that was begun under another recipe.
 
         Raises:
             UsageError: names the first field that differs.

@@ -39,7 +39,7 @@ class JudgedCandidate:
 
 
 class StandingJudges:
-    """A context manager; candidates may be handed in from one thread."""
+    """Judges candidates that come at any time, from one thread. A context manager."""
 
     def __init__(self, pools: Pools, memory: int = MEMORY) -> None:
         """
@@ -70,12 +70,14 @@ class StandingJudges:
         self._stack.__exit__(_type, _value, _trace)
 
     def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[JudgedCandidate]]":
-        """The outcomes of candidates for one program, each in its place.
-
-        A future raises UsageError or InfraError where no judge can be started at all.
+        """Returns the outcomes of candidates for one program, each in its place.
 
         Args:
             reference: text of the program.
+
+        Raises:
+            UsageError, InfraError: no judge can be started. Futures of later calls raise the same
+                error.
         """
         if not self._is_begun:
             self._is_begun = True
@@ -106,17 +108,17 @@ class StandingJudges:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """The caller computes on the GPU: candidates that no clock owner has yet wait to be timed
-        until the block is left, unless times are taken on other GPUs."""
+        """Marks computing of the caller on the GPU: candidates that no clock owner has yet wait to
+        be timed until the block is left, unless times are taken on other GPUs."""
         with nullcontext() if self._pools.is_clock_apart else self._engine.held():
             yield
 
     def take_stages(self) -> dict[str, Counter[str]]:
-        """Seconds of all judges, and of all clock owners, by stage, since the last call."""
+        """Returns seconds of all judges, and of all clock owners, by stage, since the last call."""
         return self._engine.take_stages()
 
     def _forget(self) -> None:
-        """Forget the outcomes that were asked for least lately, beyond `memory`; not those under
+        """Forgets the outcomes that were asked for least lately, beyond `memory`, but none under
         way."""
         excess = max(0, len(self._known) - self._memory)
         idle = (content for content, future in self._known.items() if future.done())

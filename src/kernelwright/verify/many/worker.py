@@ -49,7 +49,7 @@ core are late, and seem slow."""
 
 
 def judges(recipe: dict[str, Any], num_threads: int) -> "JudgeWorker":
-    """The factory of workers that judge correctness, and take no times."""
+    """Makes a worker that judges correctness, and takes no times."""
     if recipe["device"] == "cuda":
         sleep_while_waiting()
         os.nice(NICENESS)
@@ -58,7 +58,7 @@ def judges(recipe: dict[str, Any], num_threads: int) -> "JudgeWorker":
 
 
 def clocks(recipe: dict[str, Any], num_threads: int) -> "ClockWorker":
-    """The factory of the one worker of a GPU that takes times."""
+    """Makes the one worker of a GPU that takes times."""
     torch.set_num_threads(num_threads)
     return ClockWorker(JudgeRecipe(**recipe))
 
@@ -79,11 +79,13 @@ class JudgeWorker:
         self._folder = own_folders.make("tasks")
 
     def begin(self, job: Record) -> None:
-        """Candidates of the grade `recycled` compile while earlier ones are judged."""
+        """Notes a job, so that candidates of the grade `recycled` compile while earlier ones are
+        judged."""
         if self.recipe.grade == "recycled":
             self._arrived.append(job)
 
     def run(self, job: Record) -> Record:
+        """Judges a batch, and answers with one finding for each candidate."""
         findings = []
         for candidate in job["candidates"]:
             self._prepare_arrived()
@@ -94,8 +96,8 @@ class JudgeWorker:
         return _answer(findings)
 
     def _settle(self, findings: list[Record]) -> None:
-        """Put verdicts right that a spoiled guest may have given; let go of kernels that nobody is
-        to time."""
+        """Corrects verdicts that a spoiled guest may have given; removes kernels that nobody is to
+        time."""
         judged, self._judged = self._judged, {}
         try:
             again = {id(prepared): verdict for prepared, verdict in self.judge.recycled.settle()}
@@ -133,6 +135,7 @@ class JudgeWorker:
         return {"id": candidate["id"], **result, "begin_s": begin_s, "end_s": time.time()}
 
     def look(self, task: Task, candidate: Record) -> Record:
+        """Judges one candidate; returns its verdict as a finding."""
         if self.recipe.grade != "recycled":
             return {"verdict": self.judge.verify(task, candidate_of(candidate)).to_json()}
         prepared = self.prepared(task, candidate)
@@ -146,7 +149,7 @@ class JudgeWorker:
         return {"verdict": verdict.to_json(), "guest": guest}
 
     def prepared(self, task: Task, candidate: Record) -> PreparedCandidate:
-        """The candidate's kernels, compiled in the background or now."""
+        """Returns the candidate with its kernels, compiled in the background or now."""
         compiled = self._prepared.pop(candidate["id"], None)
         if compiled is not None:
             return compiled.result()
@@ -157,8 +160,8 @@ class JudgeWorker:
         return recycled.prepare(shapes, candidate_of(candidate))
 
     def _prepare_arrived(self) -> None:
-        """Have what came compiled in the background. Tasks are made here, in the judge's thread:
-        a reference's code runs under settings that all threads share."""
+        """Starts the compilation of candidates that have arrived. Tasks are made here, in the
+        judge's thread: a reference's code runs under settings that all threads share."""
         while self._arrived:
             job = self._arrived.popleft()
             try:
@@ -173,8 +176,8 @@ class JudgeWorker:
                 )
 
     def _renew(self) -> None:
-        """Guests and judge anew, after a failure of ours. A GPU context of this process that is
-        lost raises here, and the executor replaces the process."""
+        """Replaces guests and judge after a failure of ours. If this process has lost its GPU
+        context, this raises, and the executor replaces the process."""
         wait(self._prepared.values())
         if self.judge.on_gpu:
             torch.cuda.synchronize()
@@ -182,7 +185,8 @@ class JudgeWorker:
         self.judge = self.recipe.judge()
 
     def _task(self, reference: str) -> Task:
-        """The reference's task, kept: candidates of one task come one after the other."""
+        """Returns the reference's task, which is kept: candidates of one task come one after the
+        other."""
         if reference not in self._tasks:
             self._tasks[reference] = self._load(reference)
             if len(self._tasks) > MAX_TASKS:
@@ -203,7 +207,7 @@ class JudgeWorker:
 
 
 def _kernels_of(candidate: Record) -> Path | None:
-    """The candidate's compiled kernels, where they are on this machine."""
+    """Returns the candidate's compiled kernels, where they are on this machine."""
     kernels = candidate.get("kernels")
     return Path(kernels) if kernels and Path(kernels).is_dir() else None
 
@@ -218,18 +222,19 @@ def candidate_of(values: Record) -> Candidate:
 
 
 class ClockWorker(JudgeWorker):
-    """Times what others found right; it is alone on the GPU while it does."""
+    """Times accepted candidates; it is alone on the GPU while it does."""
 
     def begin(self, job: Record) -> None:
         for batch in job["batches"]:
             super().begin(batch)
 
     def run(self, job: Record) -> Record:
-        """Candidates of the grade `recycled` have the GPU for all of a row: whoever waits for it
-        waits for the slowest of the judges."""
+        """Times a row. Candidates of the grade `recycled` have the GPU for all of the row: to get
+        the GPU alone takes as long as the slowest judge's present step."""
         row = [(b["reference"], posed) for b in job["batches"] for posed in b["candidates"]]
         self._prepare_arrived()
         ids = [candidate["id"] for _, candidate in row]
+        # All kernels first: a compilation while the GPU is held would keep all judges waiting.
         wait([self._prepared[name] for name in ids if name in self._prepared])
         results: list[Record] = []
         while len(results) < len(row):
@@ -239,7 +244,7 @@ class ClockWorker(JudgeWorker):
         return _answer(results)
 
     def _times(self, row: list[tuple[str, Record]]) -> list[Record]:
-        """The times of a row, up to the first failure of ours."""
+        """Returns the times of a row, up to the first failure of ours."""
         results: list[Record] = []
         with ExitStack() as alone:
             if self.recipe.grade == "recycled":
@@ -252,8 +257,8 @@ class ClockWorker(JudgeWorker):
         return results
 
     def look(self, task: Task, candidate: Record) -> Record:
-        """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that
-        look strange beside the errors seen before are judged in full."""
+        """Returns the verdict on the timed calls alone: times, or their fault. Outputs whose errors
+        exceed those seen before are judged in full."""
         figures = candidate["errors"]  # None where nothing is floating-point
         errors = figures and ErrorFigures(**figures)
         budget_s = self.recipe.timing_s or clock.BUDGET_S

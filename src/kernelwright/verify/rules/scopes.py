@@ -1,4 +1,4 @@
-"""Python's scopes over a syntax tree, and what the names in them stand for."""
+"""Reads Python's scopes from a syntax tree, and resolves the names in them."""
 
 import ast
 import builtins
@@ -62,7 +62,8 @@ class Names:
     """id() of a node -> its text, and the depth at which the text was asked for."""
 
     def dotted(self, node: ast.AST) -> str:
-        """ "torch.cuda.Stream" for an expression that names one; "" for any other."""
+        """Returns "torch.cuda.Stream" for an expression that names this class; "" for any other
+        expression."""
         known = self._known.get(id(node))
         if known is None:
             self._known[id(node)] = ""  # `x = x.y` names nothing
@@ -90,6 +91,7 @@ class Names:
     def _name(self, name: str, scope: NameScope) -> str:
         at: NameScope | None = scope
         while at is not None:
+            # Python hides names of a class from the functions inside.
             is_visible = not at.is_class or at is scope
             if is_visible and name in at.bound and name not in at.elsewhere:
                 return self._origin(at.bound[name])
@@ -124,7 +126,7 @@ class Names:
         return name if is_hidden_module else f"{base}.{name}"
 
     def _item(self, base: str, key: str | None) -> str:
-        """Look-ups in the tables of a namespace."""
+        """Resolves look-ups in the tables of a namespace."""
         if key is None:
             return ""
         if base.endswith(".__dict__"):
@@ -155,7 +157,7 @@ class Names:
         return f"{called}()" if called else ""
 
     def _looked_up(self, base: str, how: str, node: ast.Call) -> str:
-        """`torch.__getattribute__("mm")`, `object.__getattribute__(torch, "mm")`."""
+        """Resolves `torch.__getattribute__("mm")` and `object.__getattribute__(torch, "mm")`."""
         if how == "get":
             return self._item(base, self.text(node.args[0]))
         if base in {"object", "type"} and len(node.args) > 1:
@@ -165,7 +167,8 @@ class Names:
         return "" if name is None else self._member(base, name)
 
     def text(self, node: ast.AST, depth: int = 0) -> str | None:
-        """A string that the text spells out, in one piece or several; None for any other."""
+        """Returns a string that the text spells out, in one piece or several; None for any other
+        expression."""
         if depth > MAX_CHAIN:
             return None
         # Without a text at one depth, there is none deeper; nearer to the top there may be one.
@@ -195,7 +198,8 @@ class Names:
         return None
 
     def _joined(self, nodes: Iterable[ast.AST], depth: int) -> str | None:
-        """The texts of the nodes as one; None where a node has none, or they are too long."""
+        """Returns the texts of the nodes as one; None where a node has none, or they are too
+        long."""
         joined = ""
         for node in nodes:
             part = self.text(node, depth)
@@ -220,9 +224,9 @@ SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
 
 
 def read_scopes(tree: ast.Module) -> tuple[list[ast.AST], Names]:
-    """All nodes of the tree but its contexts and operator signs, and its names.
+    """Returns all nodes of the tree except its contexts and operator signs, and its names.
 
-    Iterative, for text that is nested deeply.
+    The walk is iterative, because text may be nested deeply.
 
     Raises:
         RecursionError: more than `MAX_SCOPES` scopes lie within each other.
@@ -272,7 +276,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 def _evaluated_outside(node: ast.AST) -> set[int]:
-    """Children of a definition that are read in the scope around it."""
+    """Returns ids of children of a definition that Python evaluates in the scope around it."""
     outside: list[ast.expr | None] = []
     if isinstance(node, Function):
         outside = [*node.decorator_list, node.returns]
@@ -284,7 +288,7 @@ def _evaluated_outside(node: ast.AST) -> set[int]:
 
 
 def _bind(node: ast.AST, scope: NameScope, names: Names, handled: set[int]) -> None:
-    """Enter what one node binds."""
+    """Enters the names that one node binds into its scope."""
 
     def put(name: str, value: Binding) -> None:
         home = names.top if name in scope.elsewhere else scope

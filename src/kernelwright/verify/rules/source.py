@@ -78,24 +78,27 @@ class CandidateSource:
         return by_name
 
     def named(self, names: Set[str]) -> Iterator[Use]:
-        """Every place where one of these, or a part of one, is named."""
+        """Yields every place where one of these, or a part of one, is named."""
         for name, uses in self.uses.items():
             if starts(name, names):
                 yield from uses
 
     def dotted(self, node: ast.AST) -> str:
-        """ "torch.cuda.Stream" for an expression that names one; "" for any other."""
+        """Returns "torch.cuda.Stream" for an expression that names this class; "" for any other
+        expression."""
         return self.names.dotted(node)
 
     def parent(self, node: ast.AST) -> ast.AST:
         return self.names.parents.get(id(node), self.tree)
 
     def is_imported(self, name: str) -> bool:
-        """A dotted name that stands for (a part of) an imported module, not for a result."""
+        """Whether a dotted name stands for an imported module or a part of one, and not for a
+        result."""
         return name.split(".")[0] in self.names.modules and "()" not in name
 
     def is_own(self, name: ast.Name) -> bool:
-        """A variable, function or class of the candidate's own at the top of its module."""
+        """Whether a name is a variable, function or class of the candidate's own at the top of its
+        module."""
         return name.id in self.names.top.bound and not self.dotted(name)
 
     @cached_property
@@ -123,7 +126,7 @@ class CandidateSource:
     # -- which code runs where
 
     def function(self, node: ast.AST) -> Function | None:
-        """The named function a node stands in; None at the top of a module or class."""
+        """Returns the named function around a node; None at the top of a module or class."""
         return self.names.functions.get(id(node))
 
     @cached_property
@@ -158,7 +161,7 @@ class CandidateSource:
         return {id(kernel) for kernel in self.kernels.values()}
 
     def is_in_kernel(self, node: ast.AST) -> bool:
-        """The function around the node is a kernel."""
+        """Whether the function around the node is a kernel."""
         return id(self.function(node)) in self._kernel_ids
 
     @cached_property
@@ -181,12 +184,13 @@ class CandidateSource:
         return (node for node in chain.from_iterable(nodes) if self.is_host(node))
 
     def is_early(self, node: ast.AST) -> bool:
-        """Runs when the module is imported or `ModelNew` is constructed, not when it is called."""
+        """Whether a node runs when the module is imported or `ModelNew` is constructed, not when it
+        is called."""
         function = self.function(node)
         return function is None or function.name == "__init__"
 
     def entries(self) -> Iterator[Function]:
-        """The functions whose returned values are judged."""
+        """Yields the functions whose returned values are judged."""
         entries: set[int] = set()
         for node in self.all(ast.FunctionDef):
             owner = self.parent(node)
@@ -197,14 +201,15 @@ class CandidateSource:
                 yield node
 
     def _lies_in(self, node: Function, functions: Set[int]) -> bool:
-        """In one of these, at any depth."""
+        """Whether a function lies in one of these, at any depth."""
         around = self.function(node)
         while around is not None and id(around) not in functions:
             around = self.function(around)
         return around is not None
 
     def outer_kernels(self) -> Iterator[Function]:
-        """Kernels that lie in no other kernel: whoever walks through these walks through all."""
+        """Yields kernels that lie in no other kernel: a walk through these visits all kernels
+        once."""
         for kernel in self.kernels.values():
             if not self._lies_in(kernel, self._kernel_ids):
                 yield kernel
@@ -227,7 +232,7 @@ class CandidateSource:
         return self._around(node for node, word in named if "shape" in word or word == "size")
 
     def _around(self, nodes: Iterable[ast.AST]) -> set[int]:
-        """id() of these nodes and of all that they lie in."""
+        """Returns id() of these nodes and of all nodes around them."""
         around: set[int] = set()
         for node in nodes:
             while id(node) not in around:
@@ -244,23 +249,26 @@ class CandidateSource:
         return [0, *accumulate(lengths)]
 
     def is_long(self, node: ast.expr, limit: int = LONG_EXPRESSION) -> bool:
-        """To write the node out takes long: each of a hundred nodes may lie in the next."""
+        """Whether the node is too long to be written out: each of a hundred nodes may lie in the
+        next."""
         last = len(self._line_begins) - 1
         begin = self._line_begins[min(node.lineno - 1, last)] + node.col_offset
         end = self._line_begins[min((node.end_lineno or 1) - 1, last)] + (node.end_col_offset or 0)
         return end - begin > limit
 
     def quoted(self, node: ast.expr) -> str:
-        """The node as Python text; a long one is not written out."""
+        """Returns the node as Python text; a long one is not written out."""
         return "a long expression" if self.is_long(node) else ast.unparse(node)
 
     def top_level_names(self) -> set[str]:
-        """The names that the module defines: functions, classes, assigned and imported names."""
+        """Returns the names that the module defines: functions, classes, assigned and imported
+        names."""
         return set(self.names.top.bound)
 
 
 def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> CandidateSource:
-    """The source without its `if __name__ == "__main__"` blocks, which never run in a guest.
+    """Returns the source without its `if __name__ == "__main__"` blocks, which never run in a
+    guest.
 
     Raises:
         SyntaxError: as `syntax_tree` does.
@@ -278,7 +286,7 @@ def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> CandidateSourc
 
 
 def starts(name: str, prefixes: Set[str]) -> bool:
-    """The dotted name is one of these or lies in it."""
+    """Whether the dotted name is one of these or lies in one of them."""
     return not _prefixes(name).isdisjoint(prefixes)
 
 
@@ -293,7 +301,7 @@ def _is_main_guard(node: ast.If) -> bool:
 
 
 def _may_be_main(tree: ast.Module) -> bool:
-    """The text could give its module another name, and then its guarded block would run."""
+    """Whether the text could give its module another name: its guarded block would run then."""
     return any(
         isinstance(node, ast.Name)
         and (

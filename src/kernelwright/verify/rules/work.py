@@ -28,7 +28,7 @@ def _is_work(operator: Operator) -> bool:
 
 
 def _names(operator: Operator) -> Iterator[str]:
-    """The operator's names in PyTorch and in ATen, without underscores around them."""
+    """Yields the operator's names in PyTorch and in ATen, without underscores around them."""
     yield operator.name
     yield operator.call.rpartition(".")[2].strip("_")
     yield from (overload.split(".")[1].strip("_") for overload in operator.aten)
@@ -76,14 +76,14 @@ LEAVING_METHODS = {"numpy", "__array__", "__dlpack__", "tolist"}
 
 
 def launches(source: CandidateSource) -> Iterator[ast.Call]:
-    """Calls of the form `kernel[grid](...)` outside kernels."""
+    """Yields calls of the form `kernel[grid](...)` outside kernels."""
     for node in source.host(ast.Call):
         if isinstance(node.func, ast.Subscript):
             yield node
 
 
 def computing(source: CandidateSource) -> Iterator[tuple[ast.expr | ast.AugAssign, str]]:
-    """(where, in words) of PyTorch's computations in host code."""
+    """Yields PyTorch's computations in host code, each with its description."""
     layers = _layers(source)
     for name, uses in source.uses.items():
         if _computes(name):
@@ -115,12 +115,12 @@ def _computes(name: str) -> bool:
 
 
 def _may_be_tensor(base: str) -> bool:
-    """A variable, or what one of PyTorch's functions returned."""
+    """Whether a base may be a tensor: a variable, or the result of one of PyTorch's functions."""
     return not base or (base.startswith("torch.") and base.endswith("()"))
 
 
 def _layers(source: CandidateSource) -> dict[str, str]:
-    """Attributes that hold a computing layer of torch.nn -> the layer's name."""
+    """Returns attributes that hold a computing layer of torch.nn, with the layer's name."""
     layers = {}
     for node in source.all(ast.Assign):
         if isinstance(node.value, ast.Call):
@@ -226,7 +226,8 @@ def _elements(value: ast.expr | None) -> list[ast.expr]:
 
 
 def _untouched(source: CandidateSource, entry: Function) -> set[str]:
-    """Names that are given a new tensor once, and are only asked about and returned then."""
+    """Returns names that are assigned a new tensor once, and are then only asked about and
+    returned."""
     assigned: dict[str, list[ast.expr]] = {}
     touched: set[str] = set()
     for node in ast.walk(entry):
@@ -318,7 +319,7 @@ def precision_drop(source: CandidateSource) -> Iterator[tuple[int, str]]:
 
 
 def _loaded(source: CandidateSource) -> set[str]:
-    """Names that hold what `tl.load` gave."""
+    """Returns names of values that `tl.load` returned."""
     return {
         target.id
         for node in source.all(ast.Assign)

@@ -17,7 +17,8 @@ PART = 256
 
 
 def permuted(value: Any, seed: int) -> Any:
-    """The same values in another order."""
+    """Returns a copy with the same values in another order, in the same memory layout. Values that
+    are no tensors stay."""
     if not isinstance(value, torch.Tensor) or not value.numel():
         return value
     generator = torch.Generator().manual_seed(seed)
@@ -26,7 +27,7 @@ def permuted(value: Any, seed: int) -> Any:
 
 
 def permuted_along(value: Any, seed: int, dim: int) -> Any:
-    """The same values in another order along one dimension: sums along that dimension stay."""
+    """Returns a copy in another order along one dimension: sums along that dimension stay."""
     if not isinstance(value, torch.Tensor) or not value.ndim:
         return value
     generator = torch.Generator().manual_seed(seed)
@@ -35,7 +36,8 @@ def permuted_along(value: Any, seed: int, dim: int) -> Any:
 
 
 def with_column_of(value: Any, other: Any, column: int) -> Any:
-    """The tensor with one column of another tensor: one value in each row changes."""
+    """Returns a copy with one column of another tensor: one value in each row changes. Only tensors
+    of floats with equal shapes change."""
     if not isinstance(value, torch.Tensor) or not value.ndim or value.shape != other.shape:
         return value
     if not value.is_floating_point() or not value.numel():
@@ -46,12 +48,13 @@ def with_column_of(value: Any, other: Any, column: int) -> Any:
 
 
 def swapped(inputs: list[Any]) -> list[Any] | None:
-    """The inputs with two tensors of one shape, type and kind of values exchanged; None where there
-    are none."""
+    """Returns the inputs with two tensors exchanged that have one shape, type, strides and kind of
+    values; None if there are no two."""
     tensors = [(i, value) for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
     for number, (i, left) in enumerate(tensors):
         for j, right in tensors[number + 1 :]:
             forms = [(x.shape, x.dtype, x.stride()) for x in (left, right)]
+            # Exchanged labels and probabilities would leave the domain of the reference.
             if forms[0] == forms[1] and _kind_of(left) == _kind_of(right):
                 exchanged = list(inputs)
                 exchanged[i], exchanged[j] = right, left
@@ -60,8 +63,8 @@ def swapped(inputs: list[Any]) -> list[Any] | None:
 
 
 def _kind_of(value: torch.Tensor) -> tuple[object, ...]:
-    """The property that a reference may rely on: two labels, the range of integers, signs,
-    probabilities."""
+    """Returns the property of a tensor that a reference may rely on: two labels, the range of
+    integers, signs, probabilities."""
     if not value.numel() or value.is_complex():
         return ()
     distinct = torch.unique(value)
@@ -74,7 +77,8 @@ def _kind_of(value: torch.Tensor) -> tuple[object, ...]:
 
 
 def with_parts_of(inputs: list[Any], others: list[Any], seed: int) -> list[Any]:
-    """The inputs with a few values of another draw; structures that both draws share stay."""
+    """Returns the inputs with a few values of another draw. Structures that both draws share
+    stay."""
 
     def mixed(value: Any, other: Any, structure: Structure | None) -> Any:
         if structure is None:
@@ -86,8 +90,8 @@ def with_parts_of(inputs: list[Any], others: list[Any], seed: int) -> list[Any]:
 
 
 def with_part_of(value: Any, other: Any, seed: int) -> Any:
-    """A copy of a tensor in which a run of values comes from another tensor: 1 value in `PART`. The
-    first and the last value stay if there are others: a cheat may know its inputs by these."""
+    """Returns a copy in which a run of 1 value in `PART` comes from another tensor. The first and
+    the last value stay if there are others, because a cheat may know its inputs by these."""
     if not isinstance(value, torch.Tensor) or not value.numel() or value.shape != other.shape:
         return value
     length = math.ceil(value.numel() / PART)

@@ -48,10 +48,10 @@ class ReferenceAnswer:
 
 
 def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
-    """The tensors of a returned value, in order.
+    """Returns the tensors of a returned value (containers are followed), detached and in order.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are no tensors, or a tensor has 8-bit floats.
     """
     _, leaves = flatten(result)
     tensors = tuple(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor))

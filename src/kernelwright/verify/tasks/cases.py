@@ -77,6 +77,8 @@ MAX_FAR_AHEAD_S = 20 * MAX_AHEAD_S
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    """One call to judge: the variant and the inputs of the call, and its surroundings."""
+
     variant: str
     """"base", or the difference from the base: other shapes, weights, constants."""
     family: str
@@ -113,7 +115,7 @@ class Posed:
 
 @stage("pose")
 def pose(task: Task, case: Case, rules: Rules) -> Posed:
-    """Draw the inputs of a case and call the reference on them.
+    """Draws the inputs of a case and calls the reference on them.
 
     Raises:
         UsageError: the reference fails on these inputs.
@@ -122,10 +124,10 @@ def pose(task: Task, case: Case, rules: Rules) -> Posed:
 
 
 def answered(task: Task, case: Case, inputs: list[Any], rules: Rules) -> Posed:
-    """The case with these inputs.
+    """Returns the case with these inputs and the reference's answer, for the policy in force.
 
     Raises:
-        UsageError: the reference fails on them.
+        UsageError: the reference fails on the inputs.
     """
     tf32 = rules.precision is Precision.TF32
     posed = Posed(case, inputs, task.expected(inputs, case.generator, rules.device, tf32=tf32))
@@ -155,8 +157,9 @@ class Cases:
         return self.variants["base"]
 
     def all(self) -> Iterator[Case]:
-        """The plain case of every variant; then cases from the first inputs; then the other
-        families of the base; then plain values of the base again."""
+        """Yields the plain case of every variant; then cases from the first inputs; then the other
+        families of the base; then plain values of the base again. Each call yields the same
+        cases."""
         kinds = [(variant, "plain") for variant in self.variants]
         kinds += [("base", PART_CHANGED), ("base", PERMUTED), ("base", SWAPPED)]
         kinds += [("base", family) for family in FAMILIES if family != "plain"]
@@ -164,16 +167,17 @@ class Cases:
         return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
 
     def plain(self) -> Iterator[Case]:
-        """The plain cases of the base."""
+        """Yields the plain cases of the base."""
         return (case for case in self.all() if (case.variant, case.family) == ("base", "plain"))
 
     def further(self, num_judged: int) -> Iterator[Case]:
-        """Plain draws in place of cases in which the reference is not defined."""
+        """Yields plain draws in place of cases in which the reference is not defined, up to
+        `MIN_CASES`."""
         for number in range(num_judged, MIN_CASES):
             yield case_of(self.seed, 1000 + number)
 
     def first(self) -> Posed:
-        """The base's plain case.
+        """Returns the base's plain case. A large case is posed again at each call (`KEPT_BYTES`).
 
         Raises:
             UsageError: the reference gives no numbers for its own inputs.
@@ -183,18 +187,20 @@ class Cases:
         posed = pose(self.base, next(self.all()), self.rules)
         _check_tells(self.base, posed)
         self.is_large = posed.num_bytes > KEPT_BYTES
-        if not self.is_large:
+        if not self.is_large:  # a large one would take the room of the cases that follow
             self._first = posed
         return posed
 
     def first_inputs(self) -> list[Any]:
-        """The inputs of the base's plain case, drawn again."""
+        """Draws the inputs of the base's plain case again."""
         return self.base.inputs(next(self.all()).seed, "plain", self.rules.device)
 
     def pose_if_defined(self, case: Case) -> Posed | None:
-        """None where a family or a variant leaves the domain of the reference: the reference raises
-        an exception, or no output has a finite element, natively or in float64. Where float64 gives
-        NaN, a candidate may return any value, except under `special`.
+        """Returns the posed case; None where a family or a variant leaves the domain of the
+        reference.
+
+        The reference then raises an exception, or no output has a finite element, natively or in
+        float64. A case whose answer is decided by the order of equal values is None too.
 
         Raises:
             UsageError: the reference fails on plain inputs, or the machine has no room.
@@ -212,6 +218,7 @@ class Cases:
                 return None
             posed = answered(task, case, inputs, self.rules)
         except UsageError as error:
+            # Without room nothing is known about the domain, so the case must not be left out.
             if is_about_memory(error):
                 raise
             return None
@@ -223,7 +230,7 @@ class Cases:
         return _allowing(posed, reduces=self._reduces(), keeps_small=keeps_small)
 
     def _ties_decide(self, task: Task, posed: Posed) -> bool:
-        """The reference returns indices of sorted values, and some of the values are equal: PyTorch
+        """Whether the reference returns indices of sorted values of which some are equal. PyTorch
         leaves the order of their indices open."""
         outputs = posed.answer.outputs.native
         if all(y.is_floating_point() or y.is_complex() for y in outputs):
@@ -251,13 +258,15 @@ class Cases:
         return task.inputs(case.seed, case.family, self.rules.device)
 
     def may_run(self, task: Task, inputs: list[Any], seed: int) -> bool:
-        """False where the reference could end the CUDA context. The CPU tries the inputs first:
-        there an index out of range is an exception."""
+        """Whether the reference cannot end the CUDA context on these inputs. The CPU tries the
+        inputs of operators that read positions first: there an index out of range is an
+        exception."""
         if self.rules.device.type == "cpu":
             return True
         names = self._operators_of_base()
         if not any(part in name for name in names for part in READERS):
             return True
+        # Inputs that the CPU cannot try in time are not risked.
         if not fits_cpu(inputs):
             return False
         on_cpu = [value.cpu() if isinstance(value, torch.Tensor) else value for value in inputs]
@@ -268,7 +277,8 @@ class Cases:
         return True
 
     def _permuted(self, case: Case) -> list[Any]:
-        """The first inputs with their values in another order; inputs with a structure stay."""
+        """Returns the first inputs with their values in another order; inputs with a structure
+        stay."""
         firsts = self.first_inputs()
         others = self.base.inputs(case.seed, "plain", self.rules.device)
         pairs = zip(firsts, structures(firsts, others), strict=True)
@@ -280,7 +290,7 @@ class Cases:
     # -- consequences of a case
 
     def is_advisory(self, case: Case) -> bool:
-        """An error in this case becomes advice and does not decide."""
+        """Whether an error in this case becomes advice and does not decide."""
         if self.rules.is_drop_in or case.family not in ADVISORY:
             return False
         if case.family == "special":
@@ -288,10 +298,13 @@ class Cases:
         return self._reduces()
 
     def _reduces(self) -> bool:
+        """Whether the reference makes one value of many. Another order of computation may then
+        overflow."""
         return any(part in name for name in self._operators_of_base() for part in REDUCES)
 
     def may_refuse(self, case: Case) -> bool:
-        """A candidate may raise an exception in this case, but may not return wrong values."""
+        """Whether a candidate may raise an exception in this case. It may not return wrong
+        values."""
         return case.variant in self.foreign and not self.rules.is_drop_in
 
     def _operators_of_base(self) -> frozenset[str]:
@@ -301,10 +314,13 @@ class Cases:
         return self._operators
 
     def telling(self) -> Iterator[Case]:
-        """The cases in which silenced kernels must show. The first case comes first. The others
-        show kernels that the first case does not need: a kernel that packs weights, a kernel for
-        outliers. In `pure` mode all other variants count too: at another shape a loss shows that a
-        long product hides. In `hybrid` mode a candidate could compute there with PyTorch."""
+        """Yields the cases in which outputs must be wrong without the candidate's kernels.
+
+        The first case comes first. The others show kernels that the first case does not need: a
+        kernel that packs weights, a kernel for outliers. In `pure` mode all other variants count
+        too: at another shape a loss shows that a long product hides. In `hybrid` mode a candidate
+        could compute there with PyTorch.
+        """
         first, *others = self.all()
         yield first
         is_pure = self.rules.mode == "pure"
@@ -315,8 +331,8 @@ class Cases:
                 yield replace(case, manner=WATCHED)
 
     def doubts(self) -> Iterator[Case]:
-        """Further plain draws, before a kernel is called a decoy: an index among two values is
-        correct by chance in every second case."""
+        """Yields further plain draws, before a kernel is called a decoy: an index among two values
+        is correct by chance in every second case."""
         for number in range(NUM_DOUBTS):
             yield replace(case_of(self.seed, 2000 + number), manner=WATCHED)
 
@@ -328,7 +344,8 @@ def fits_cpu(inputs: list[Any]) -> bool:
 
 
 def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
-    """The case with the errors that its family excuses: in outputs, state and changed inputs.
+    """Returns the case with the errors that its family excuses, in outputs, state and changed
+    inputs.
 
     Args:
         reduces: the reference makes one value of many, and the order of a sum decides what
@@ -357,6 +374,7 @@ def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
 
 
 def _check_tells(task: Task, posed: Posed) -> None:
+    """Raises `UsageError` where no output is finite: NaN would accept any kernel."""
     if not posed.answer.is_finite:
         raise UsageError(
             f"the reference {task.name} gives no finite number for its own inputs",
@@ -365,8 +383,8 @@ def _check_tells(task: Task, posed: Posed) -> None:
 
 
 def case_of(seed: int, number: int, variant: str = "base", family: str = "plain") -> Case:
-    """The case of this number. The poison is NaN and a finite value in turn, so that each unwritten
-    element shows."""
+    """Returns the case of this number, the same at each call. The poison is NaN and a finite value
+    in turn, so that each unwritten element shows."""
     case_seed = derive(seed, "case", number) % (1 << 31)
     filler = poison(case_seed, is_nan=number % 2 == 0)
     dice = random.Random(derive(seed, "manner", number))
@@ -375,13 +393,19 @@ def case_of(seed: int, number: int, variant: str = "base", family: str = "plain"
 
 
 def generator_seed(dice: random.Random) -> int:
-    """A seed as users choose it: PyTorch's default, a small number, or any number."""
+    """Draws a seed as users choose it: PyTorch's default, a small number, or any number."""
     return dice.choice([*SEEDS, dice.getrandbits(31), dice.getrandbits(dice.randint(1, 60))])
 
 
 def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
-    """The surroundings of a case. The first case is watched; two of five others run as a user
-    calls. In three of ten, autotuners use the next of their configurations, from `first_turn`."""
+    """Draws the surroundings of a case.
+
+    The first case is watched; two of five others run as a user calls. In three of ten, autotuners
+    use the next of their configurations, from `first_turn`.
+
+    Args:
+        number: number of the case.
+    """
     in_ten = number % 10
     return Manner(
         is_watched=number == 0 or number % 5 not in (2, 4),
@@ -395,5 +419,5 @@ def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
 
 
 def poison(seed: int, *, is_nan: bool) -> float:
-    """NaN, or a finite value of a size that shows in any sum."""
+    """Returns NaN, or a finite value of a size that shows in any sum."""
     return math.nan if is_nan else random.Random(seed).uniform(100.0, 1000.0)

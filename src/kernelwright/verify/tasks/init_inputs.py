@@ -13,11 +13,12 @@ MAX_TEXTS = 256
 
 @lru_cache(MAX_TEXTS)
 def init_inputs_text(reference: str) -> str:
-    """`get_init_inputs` with imports and the constants that the function reads. Classes and other
-    functions are left out."""
+    """Returns the text of `get_init_inputs`, with imports and the constants that the function
+    reads. Classes and other functions are left out."""
     tree = ast.parse(reference)
     kept: list[ast.stmt] = [node for node in tree.body if _is_function(node, "get_init_inputs")]
     read = _names(kept)
+    # Backwards, because a constant may read constants that are assigned above it.
     for node in reversed(tree.body):
         is_constant = bool(_names(_targets(node)) & read)
         if is_constant:

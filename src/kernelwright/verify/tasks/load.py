@@ -36,10 +36,10 @@ _numbers = itertools.count()
 def load_task(
     spec: str | Path, device: torch.device = CPU, *, training: bool | None = None
 ) -> Task:
-    """The task that a file or `package.module:factory` describes.
+    """Loads the task that a file or `package.module:factory` describes.
 
-    A file with `Model` gives a `ModuleTask`; one with `fused_operator` a `ProgramTask`, or a
-    `FunctionTask` where its text is not that of a program; a factory returns a module and its
+    A file with `Model` gives a `ModuleTask`. A file with `fused_operator` gives a `ProgramTask`, or
+    a `FunctionTask` where its text is not that of a program. A factory returns a module and its
     example inputs, which are lowered to a `ProgramTask`.
 
     On the meta device nothing is allocated and any size fits: such a task can be lowered, not run.
@@ -118,7 +118,7 @@ def _module_task(file: "_File", device: torch.device, training: bool | None) -> 
 
 
 def in_mode(module: torch.nn.Module, training: bool | None) -> torch.nn.Module:
-    """The module in train mode, in eval mode, or as it is (None)."""
+    """Puts the module into train mode (True) or eval mode (False), or leaves it as it is (None)."""
     if training is not None:
         module.train(training)
     return module
@@ -127,7 +127,8 @@ def in_mode(module: torch.nn.Module, training: bool | None) -> torch.nn.Module:
 def load_factory(
     spec: str, *, training: bool | None = None
 ) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
-    """The module that "package.module:factory" makes, with the arguments of an example call.
+    """Returns the module that "package.module:factory" makes, and the positional and keyword
+    arguments of an example call.
 
     The factory returns (module, inputs) or (module, inputs, keyword inputs). A dict as the inputs
     stands for keyword inputs.
@@ -167,8 +168,8 @@ def load_factory(
 
 
 def factory_task(spec: str, module: torch.nn.Module, lowered: Lowered) -> ProgramTask:
-    """The task of a factory's module. A candidate in hybrid mode may import the packages of the
-    module and of the classes in its inputs and results."""
+    """Returns the task of a factory's module. A candidate in hybrid mode may import the packages of
+    the module and of the classes in its inputs and results."""
     packages = {type(module).__module__, *class_modules(lowered.in_spec, lowered.out_spec)}
     imports = "\n".join(f"import {package}" for package in sorted(packages))
     return replace(program_task(lowered.program, name=spec), text=imports)
@@ -194,7 +195,7 @@ class _File:
             self.fail("cannot be imported", "give a Python file")
         self.module: ModuleType = importlib.util.module_from_spec(spec)
         self.module.__file__ = str(path)
-        sys.modules[name] = self.module  # dataclasses look a class's module up
+        sys.modules[name] = self.module  # dataclasses look up the module of a class here
         with self.errors("cannot be imported"):
             exec(compile(self.text, str(path), "exec"), vars(self.module))
 
@@ -212,7 +213,8 @@ class _File:
         return defined  # type: ignore[no-any-return]
 
     def call(self, name: str) -> Any:
-        """The result of a function of the file, as a list."""
+        """Returns the result of a function of the file, which must be a list or tuple, as a
+        list."""
         with self.errors(f"{name}() fails"):
             value = self.function(name)()
         if not isinstance(value, list | tuple):
@@ -234,7 +236,7 @@ class _File:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """Name the line of this file that raised."""
+        """Turns an exception inside into a `UsageError` that names the line of this file."""
         try:
             with supervised.user_code(f"{_step(what)} of {self.path.name}", supervised.LOAD_S):
                 yield
@@ -261,7 +263,8 @@ class _File:
             ) from error
 
     def check_size(self, device: torch.device, build: Callable[[], torch.nn.Module] | None) -> None:
-        """Refuse what cannot fit, before it is allocated: built on the meta device first."""
+        """Refuses a task that cannot fit, before it is allocated: it is built on the meta device
+        first."""
         if device.type == "meta":
             return
         try:
@@ -289,7 +292,7 @@ class _File:
 
 
 def _step(failure: str) -> str:
-    """The step that a failure's text is about, for messages of the parent process."""
+    """Returns the step that a failure's text is about, for messages of the parent process."""
     return {
         "cannot be imported": "the import",
         "Model cannot be constructed from get_init_inputs()": "the construction of Model",
@@ -297,7 +300,11 @@ def _step(failure: str) -> str:
 
 
 def available_bytes(device: torch.device) -> int:
-    """Memory that can still be had on the device: free GPU memory, or MemAvailable."""
+    """Returns the memory that can still be had on the device: free GPU memory, or MemAvailable.
+
+    Raises:
+        UsageError: Linux does not say how much memory is free.
+    """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     for line in Path("/proc/meminfo").read_text().splitlines():

@@ -8,7 +8,8 @@ from kernelwright.verify.tasks.task import ModuleTask
 
 
 def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module, Lowered]:
-    """The task's module and program; on the meta device, so that nothing large is allocated.
+    """Returns the task's module and its program, on the meta device so that nothing large is
+    allocated.
 
     A forward that reads values there (`.item()`) or makes constants of them (`torch.tensor(2.0)`)
     is lowered on `device` instead.
@@ -22,6 +23,7 @@ def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module
             if module.training != task.training:
                 module.train(task.training)
             lowered = lower(module, tuple(task.get_inputs()))
+        # A constant on the meta device has lost its value.
         if not any(s.tensor is not None and s.tensor.is_meta for s in lowered.sources):
             return module, lowered
     except UsageError:

@@ -37,6 +37,7 @@ class Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         name = getattr(func, "__name__", "")
+        # `x != x` is how code without `isnan` looks for NaN.
         is_own_test = name.strip("_") in ("ne", "eq") and len(args) > 1 and args[0] is args[1]
         self.seen.add("isnan" if is_own_test else name)
         return func(*args, **(kwargs or {}))
@@ -59,7 +60,7 @@ class Ties(PlainDispatchMode):
 
 
 def _has_equal(values: torch.Tensor, func: Any, args: tuple[Any, ...], kwargs: Any) -> bool:
-    """Two values along the dimension that the operator orders are equal."""
+    """Whether two values are equal along the dimension that the operator orders."""
     names = [argument.name for argument in func._schema.arguments]
     at = names.index("dim") if "dim" in names else len(args)
     dim = kwargs.get("dim", args[at] if at < len(args) else -1)

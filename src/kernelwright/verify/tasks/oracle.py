@@ -53,7 +53,8 @@ COPIES = {aten.clone.default, aten._to_copy.default}
 
 @dataclass(frozen=True, slots=True)
 class Nudges:
-    """How far values move: as a hash of them says. Each salt moves them otherwise."""
+    """How values are moved before they are rounded. A hash of each value says how far the value
+    moves, and each salt gives other moves."""
 
     salt: int
     dtype: torch.dtype
@@ -66,11 +67,12 @@ class Nudges:
 
 
 class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps floating-point results double and draws random numbers in `native`.
+    """A dispatch mode under which code computes in fp64, and draws random numbers in `native`.
 
-    With `tf32`, contractions see their factors cut to TF32's 10 mantissa bits, as the hardware
-    cuts them: the error of the result is what TF32 costs this computation. With `nudges`, every
-    result that their type does not hold moves and is rounded, as any computation in it does.
+    With `tf32`, the factors of contractions are cut to TF32's 10 mantissa bits, as the hardware
+    does. The error of the result is then the error that TF32 causes in this computation. With
+    `nudges`, each result of an operator moves and is rounded, unless the type of the nudges holds
+    the result exactly.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
             return args[0].copy_(drawn)
         if func in DRAWS:
             return self._draw(func, args, kwargs)
+        # The fused operator draws its mask in the type of its input, which is fp64 here.
         if func is aten.native_dropout.default:
             return self._dropout(*args, **kwargs)
         # Code that names float32 asks for float64 here: otherwise a cast in the middle would round.
@@ -109,12 +112,15 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
         result = STABLE.get(func, func)(*args, **kwargs)
         if self.nudges is not None and _is_cast(func, args):
             check_cast(result.dtype, self.nudges)
-        # Copies and views round nothing. A result that a call writes in place has moved already.
+        # Copies and views round nothing, and a view must keep sharing memory. A result that a call
+        # writes in place has moved already.
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
             return result
         return tree_map(partial(rounded_somehow, nudges=self.nudges), result)
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Returns draws in the native type as fp64. Tensor arguments, such as probabilities, become
+        native first."""
         args = tree_map(self._to_native, args)
         if not any(isinstance(a, torch.Tensor) for a in args):
             dtype = kwargs.get("dtype")
@@ -126,13 +132,14 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
         return value.to(self.native) if is_double else value
 
     def _dropout(self, x: torch.Tensor, p: float, train: bool | None) -> Any:
+        """Returns output and mask of a dropout whose mask is drawn in the native type."""
         _, mask = aten.native_dropout.default(torch.ones_like(x, dtype=self.native), p, train)
         kept = 1 - p if train is not False else 1
         return x * mask * (1 / kept if kept else 0), mask
 
 
 def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
-    """log(1 + exp(-target x)) without the exponential of a large number."""
+    """Computes log(1 + exp(-target x)) without the exponential of a large number."""
     margin = -target * x
     loss = torch.logaddexp(torch.zeros_like(margin), margin)
     return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
@@ -147,11 +154,14 @@ def _is_cast(func: Any, args: tuple[Any, ...]) -> bool:
 
 
 def check_cast(made: torch.dtype, nudges: Nudges) -> None:
-    """A float is cast to this type after others were moved.
+    """Refuses a cast of moved floats to a type of indices, under nudges that try all roundings.
+
+    Args:
+        made: the type that the cast gives.
 
     Raises:
-        UsageError: it may be an index, where all roundings are tried. One out of range ends a GPU's
-            process.
+        UsageError: the result may be an index. A moved index may be out of range, which ends a
+            process on a GPU.
     """
     if nudges.are_alike and made in INDEX_TYPES:
         raise UsageError("an index that is computed in floats may leave its range")
@@ -163,15 +173,15 @@ def _doubled_dtype(value: Any) -> Any:
 
 
 def cut_to_tf32(x: torch.Tensor) -> torch.Tensor:
-    """fp64 values with the mantissa cut to 10 bits."""
+    """Cuts the mantissa of fp64 values to 10 bits, towards zero."""
     # A double has 52 mantissa bits; 42 zero bits leave ten. The hardware cuts as well, and does not
     # round.
     return (x.contiguous().view(torch.int64) & -(1 << 42)).view(torch.float64)
 
 
 def doubled(value: Any) -> Any:
-    """Copies of tensors, floating-point ones in fp64, anything else as it is; containers are
-    followed."""
+    """Copies tensors: floating-point ones to fp64, complex ones to complex128. Other values stay as
+    they are, and containers are followed."""
 
     def copied(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -185,8 +195,9 @@ def doubled(value: Any) -> Any:
 
 
 def rounded_somehow(value: Any, nudges: Nudges) -> Any:
-    """Nudged, and rounded where that does not overflow. What the type holds stays: what was rounded
-    before, and indices that are counted in floats."""
+    """Nudges an fp64 tensor and rounds it to the type of the nudges. Elements that the type holds
+    stay: earlier roundings, and indices that are counted in floats. Elements that would overflow
+    are not rounded. Other values stay as they are."""
     if not isinstance(value, torch.Tensor) or value.dtype is not torch.float64:
         return value
     # A kernel holds such a value exactly, so no rounding of a kernel moves it.
@@ -197,8 +208,11 @@ def rounded_somehow(value: Any, nudges: Nudges) -> Any:
 
 
 def nudged(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
-    """Each fp64 element moved. Signs stay, and where all lie within -1 and 1, they stay there: they
-    may be probabilities, and a GPU that is given others ends the process."""
+    """Moves each fp64 element by at most `nudges.ulps` ulps of `nudges.dtype`.
+
+    Signs stay. If all elements lie within -1 and 1, they stay there: they may be probabilities, and
+    a probability above 1 ends the process on a GPU.
+    """
     if not value.numel():
         return value
     most = nudges.ulps * torch.finfo(nudges.dtype).eps
@@ -211,9 +225,10 @@ _ODD = 0x1E3779B97F4A7C15
 
 
 def _hashed(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
-    """A number from -1 to 1 for each fp64 element, by its bits (the finalizer of SplitMix64)."""
-    # A hash, not a generator: equal values get equal noise, in any order and at any place. So ties
-    # stay ties.
+    """Returns a number from -1 to 1 for each fp64 element: a hash of its bits (the finalizer of
+    SplitMix64)."""
+    # A hash, not a generator: with `are_alike`, equal values get equal noise at any place. So ties
+    # stay ties, as in any kernel.
     bits = value.view(torch.int64) ^ nudges.salt
     if not nudges.are_alike:
         bits = bits ^ torch.arange(value.numel(), device=value.device).view(value.shape) * _ODD
@@ -230,8 +245,13 @@ def run_in_double(
     tf32: bool = False,
     nudges: Nudges | None = None,
 ) -> object:
-    """`call(*inputs)` in fp64, on copies of the inputs; `call` must hold fp64 parameters already.
-    `tf32`, `nudges`: as of `InDouble`."""
+    """Returns `call(*inputs)` computed in fp64, on copies of the inputs.
+
+    Args:
+        call: a function, or a module that has fp64 parameters already.
+        native: the type in which random numbers are drawn.
+        tf32, nudges: as of `InDouble`.
+    """
     return called_in_double(call, doubled(inputs), native, tf32=tf32, nudges=nudges)
 
 
@@ -243,7 +263,7 @@ def called_in_double(
     tf32: bool = False,
     nudges: Nudges | None = None,
 ) -> object:
-    """As `run_in_double`, on fp64 inputs that the call may change."""
+    """Does the work of `run_in_double` on fp64 inputs `own`, which the call may change."""
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)  # tensors the code makes without naming a dtype
     try:
@@ -255,7 +275,8 @@ def called_in_double(
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Every generator reference code may draw from, seeded inside and put back after."""
+    """Seeds every generator that reference code may draw from (PyTorch, `random`, NumPy), and
+    restores their states at the end."""
     states = random.getstate(), np.random.get_state()
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):

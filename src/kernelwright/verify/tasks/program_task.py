@@ -49,7 +49,7 @@ class ProgramTask(Task):
     """Changes drawn inputs, in a variant with other constants."""
 
     def with_inputs(self, change: InputChange) -> "ProgramTask":
-        """The same program on inputs that are changed further."""
+        """Returns the same program on inputs that are changed further."""
         return replace(self, change=chained(self.change, change))
 
     def example(self, device: torch.device) -> list[Any]:  # noqa: ARG002
@@ -59,7 +59,8 @@ class ProgramTask(Task):
         return self.inputs(seed, "plain", device)
 
     def inputs(self, seed: int, family: str, device: torch.device) -> list[Any]:
-        """Inputs with a domain of their own take the distribution of some families only."""
+        """Draws inputs as the family says. Inputs with a domain of their own follow some families
+        only."""
         drawn = list(make_inputs(self.program, seed, device, family))
         return drawn if self.change is None else self.change(drawn, seed)
 
@@ -74,11 +75,12 @@ class ProgramTask(Task):
         nudges: NudgesOf,
         finest: torch.dtype,  # noqa: ARG002
     ) -> tuple[torch.Tensor, ...]:
-        """Each result to the type that the program gives it."""
+        """Rounds each result to the type that the program gives the result, instead of `finest`."""
 
         def rounded(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             dtypes = [torch_dtype(result_type.dtype) for result_type in call.types]
-            if call.op == CAST:  # to nearest, or not at all
+            # Any kernel rounds a cast in the same way, to nearest, so a cast has no other rounding.
+            if call.op == CAST:
                 check_cast(dtypes[0], nudges(torch.float32))
                 return results
             return tuple(
@@ -91,12 +93,15 @@ class ProgramTask(Task):
 
 
 def program_task(program: Program, name: str = "program") -> ProgramTask:
+    """Returns the task of a program."""
     return ProgramTask(name=name, program=program)
 
 
 def for_interpreter(task: ProgramTask, *, is_generic: bool) -> ProgramTask:
-    """The task at sizes Triton's interpreter gets through; itself where it is small enough, or
-    where smaller sizes would change an attribute that the candidate may spell out.
+    """Returns the task at sizes that Triton's interpreter can run in time.
+
+    The task itself is returned where it is small enough, or where smaller sizes would change an
+    attribute that the candidate may spell out.
 
     Args:
         is_generic: the candidate reads such attributes (a normalized shape) from its tensors.
@@ -110,9 +115,13 @@ def for_interpreter(task: ProgramTask, *, is_generic: bool) -> ProgramTask:
 
 
 def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
-    """Small tasks of the same structure at odd sizes, by the shapes of their inputs.
+    """Returns up to `NUM_SHAPES` small tasks of the same structure at odd sizes, by the shapes of
+    their inputs.
 
-    None where the task is no program, or its attributes pin every size.
+    The result is empty where the task is no program, or where its attributes fix every size.
+
+    Args:
+        seed: draws the sizes.
     """
     if not isinstance(task, ProgramTask):
         return {}
@@ -127,8 +136,8 @@ def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
 
 
 def beyond_int32(task: Task, available_bytes: int) -> ProgramTask | None:
-    """The task with a value of more than 2^31 elements, where a 32-bit offset is negative. None
-    where the task cannot be resized or `available_bytes` do not suffice."""
+    """Returns the task with a value of more than 2^31 elements, where a 32-bit offset is negative.
+    None where the task cannot be resized, or `available_bytes` do not suffice."""
     if not isinstance(task, ProgramTask):
         return None
     large = enlarged(task.program, INT32_ELEMENTS)
@@ -138,8 +147,9 @@ def beyond_int32(task: Task, available_bytes: int) -> ProgramTask | None:
 
 
 def at_aligned_shapes(task: Task, seed: int) -> dict[str, Task]:
-    """One task of the same structure that the same compiled kernels should serve, by the shapes
-    of its inputs; none where the task is no program or its attributes pin every size."""
+    """Returns one task of the same structure that the same compiled kernels should serve, by the
+    shapes of its inputs. The result is empty where the task is no program, or where its attributes
+    fix every size."""
     if not isinstance(task, ProgramTask):
         return {}
     variants = aligned_variants(task.program, 1, seed)

@@ -10,7 +10,7 @@ MIN_SIZE = 2
 
 
 def sizes_of(inputs: Iterable[Any]) -> set[int]:
-    """Sizes of the dimensions of all tensors."""
+    """Returns the sizes of the dimensions of all tensors, from `MIN_SIZE` up."""
     tensors = (value for value in inputs if isinstance(value, torch.Tensor))
     return {size for tensor in tensors for size in tensor.shape if size >= MIN_SIZE}
 
@@ -22,7 +22,7 @@ def resized(
     generator: torch.Generator,
     only: int | None = None,
 ) -> torch.Tensor:
-    """The tensor with every dimension of `size` elements at `new` elements.
+    """Returns the tensor with `new` elements in each dimension of `size` elements.
 
     Added elements repeat other elements, so that integers stay in their range. Values that are
     sorted along a dimension stay sorted.

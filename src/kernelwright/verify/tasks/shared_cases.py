@@ -71,9 +71,9 @@ class SharedCases(Cases):
     """The variant at other shapes, where there is one."""
 
     def all(self) -> Iterator[Case]:
-        """Plain values of every variant; the first ones with a part changed or in another order;
-        some of the other families at other shapes; plain values of the base again under the other
-        poison. Each draw of cases takes other families; `fresh` takes them all."""
+        """Yields plain values of every variant; the first ones with a part changed or in another
+        order; some of the other families at other shapes; plain values of the base again under the
+        other poison. Each draw of cases takes other families; `fresh` takes them all."""
         dice = random.Random(derive(self.seed, "families"))
         families = dice.sample([f for f in FAMILIES if f not in ("plain", *ADVISORY)], NUM_FAMILIES)
         kinds = [(name, "plain") for name in self.variants]
@@ -108,8 +108,10 @@ class CaseStore:
         self._num_drawn = 0
 
     def shapes(self, task: Task) -> Shapes:
-        """The sizes to judge a task at. Not for another thread: the user's code runs, under seeds
-        and types that PyTorch keeps one of for all threads.
+        """Returns the sizes to judge a task at, which are remembered.
+
+        Call this in the main thread alone: user code runs under seeds and a default type that
+        PyTorch shares between threads.
 
         Raises:
             UsageError: the task cannot make inputs.
@@ -126,8 +128,10 @@ class CaseStore:
         return self._shapes_of[task]
 
     def cases(self, shapes: Shapes) -> SharedCases:
-        """Those the last candidate of this task was judged on, unless they are worn."""
+        """Returns the cases that the last candidate of this task was judged on; new cases after
+        `REFRESH` uses."""
         base = shapes.base
+        # Popped and put back at the end: the oldest task's answers are dropped first.
         cases = self._cases_of.pop(base, None)
         if cases is None or cases.num_uses >= REFRESH:
             self._num_drawn += 1
@@ -139,7 +143,8 @@ class CaseStore:
         return cases
 
     def _drawn(self, shapes: Shapes, seed: int) -> SharedCases:
-        """Cases under this seed. Of weights and of the task's other variants some are drawn."""
+        """Draws cases under this seed, with some of the weights and some of the task's other
+        variants."""
         base, dice = shapes.base, random.Random(seed)
         variants, device = dict(shapes.variants), self.rules.device
         if isinstance(base, ModuleTask) and base.is_redrawn:
@@ -158,7 +163,7 @@ class CaseStore:
 
 
 def groups(posed: Iterable[Posed]) -> Iterator[list[Posed]]:
-    """Cases in a row whose tensors fit into one request."""
+    """Yields cases in a row in groups whose tensors fit into one request (`MAX_TOGETHER_BYTES`)."""
     group: list[Posed] = []
     for one in posed:
         if group and sum(p.num_bytes for p in group) + one.num_bytes > MAX_TOGETHER_BYTES:

@@ -43,6 +43,7 @@ class _Capped(TorchFunctionMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         if func in DRAWS:
+            # Called on the meta device first: PyTorch itself works out the shape of any spelling.
             plain = {name: v for name, v in kwargs.items() if name != "generator"}
             wanted = func(*args, **{**plain, "device": "meta"})
             kwargs.pop("size", None)
@@ -59,11 +60,16 @@ class _Capped(TorchFunctionMode):
 def small_draw(
     get_inputs: Callable[[], Sequence[Any]], rank: int, seed: int
 ) -> list[torch.Tensor | None]:
-    """Flat values of each tensor input under this seed, all of them capped alike so that they still
-    fit together; None for what is no floating-point tensor.
+    """Returns flat values of each tensor input, drawn at small sizes under this seed.
+
+    All inputs are capped alike, so that they still fit together. None stands for an input that is
+    no floating-point tensor.
+
+    Args:
+        rank: rank of the task's largest input: the cap of each dimension depends on it.
 
     Raises:
-        Whatever `get_inputs` raises at other sizes than its own.
+        Exception: `get_inputs` fails at sizes that are not its own.
     """
     with seeded(seed, CPU), _Capped(_CAPS.get(rank, _CAP)):
         drawn = get_inputs()
@@ -76,8 +82,8 @@ def small_draw(
 
 
 def resampled(values: torch.Tensor, shape: tuple[int, ...], seed: int) -> torch.Tensor:
-    """A tensor of this shape whose elements are drawn from `values`; each once, where they suffice,
-    since a value that comes twice is a tie."""
+    """Returns a tensor of this shape whose elements are drawn from `values`. Each value comes once
+    if there are enough values, because equal values would be ties."""
     generator = torch.Generator().manual_seed(seed)
     count = math.prod(shape)
     if count <= values.numel():

@@ -51,24 +51,24 @@ class Task(ABC):
 
     @abstractmethod
     def draw(self, seed: int, device: torch.device) -> list[Any]:
-        """Fresh inputs, drawn as the task's author says: tensors and plain values."""
+        """Draws fresh inputs as the task's author says: tensors on the device, and plain values."""
 
     @abstractmethod
     def reference(self, device: torch.device, *, double: bool = False) -> Callee:
-        """The reference, its state as at the start; with fp64 parameters where `double`."""
+        """Returns the reference in the state at the start, with fp64 parameters where `double`."""
 
     def example(self, device: torch.device) -> list[Any]:
-        """Inputs to compile for: their values do not matter, they may be on the meta device."""
+        """Returns inputs to compile for, perhaps on the meta device: their values do not matter."""
         return self.draw(0, device)
 
     @property
     def native(self) -> torch.dtype:
-        """Floating-point type that random draws inside the reference are made in."""
+        """The floating-point type of random draws inside the reference."""
         return torch.float32
 
     def inputs(self, seed: int, family: str, device: torch.device) -> list[Any]:
-        """Inputs of one case: drawn under `seed`, then changed as the family says. Properties that
-        two draws have in common stay."""
+        """Draws inputs under `seed` and changes them as the family says. Properties that two draws
+        have in common stay."""
         drawn = self.draw(seed, device)
         if family == "plain":
             return drawn
@@ -80,24 +80,23 @@ class Task(ABC):
     def expected(
         self, inputs: list[Any], seed: int, device: torch.device, *, tf32: bool = False
     ) -> ReferenceAnswer:
-        """The reference's native and fp64 answers for these inputs, under one seed.
+        """Returns the reference's native and fp64 answers for these inputs, under one seed.
 
         Raises:
-            UsageError: the reference itself fails on them.
+            UsageError: the reference fails on these inputs.
         """
         with self.usage():
             return self.live(device, tf32=tf32).answer(inputs, seed)
 
     def live(self, device: torch.device, *, tf32: bool = False) -> Live:
-        """The reference as at the start, for calls in a row. It raises as `expected` does only
-        inside `usage`."""
+        """Returns the reference as at the start. Call it inside `usage`, as `expected` does."""
         rounded = self.reference(device, double=True) if tf32 else None
         double = self.reference(device, double=True)
         return Live(self.reference(device), double, device, self.native, rounded)
 
     def operators(self, inputs: list[Any], seed: int, device: torch.device) -> frozenset[str]:
-        """Names of the ATen operators that the reference runs, without overloads, and of PyTorch's
-        functions that it calls. A comparison of a tensor with itself counts as "isnan".
+        """Returns the names of ATen operators that the reference runs, without overloads, and of
+        PyTorch's functions that it calls. A comparison of a tensor with itself counts as "isnan".
 
         Raises:
             UsageError: the reference fails.
@@ -117,22 +116,22 @@ class Task(ABC):
     def native_answer(
         self, inputs: list[Any], seed: int, device: torch.device
     ) -> tuple[torch.Tensor, ...]:
-        """The reference's answer for these inputs, in its own types.
+        """Returns the reference's answer for these inputs, in its own types.
 
         Raises:
-            UsageError: it fails on them.
+            UsageError: the reference fails on these inputs.
         """
         call = self.reference(device)
         with self.usage(), seeded(seed, device), torch.no_grad():
             return tensors_of(call(*tree_map(copied, inputs)))
 
     def is_random(self, inputs: list[Any], device: torch.device) -> bool:
-        """The reference draws random numbers: it answers otherwise under another seed."""
+        """Whether the reference draws random numbers: its answer changes with the seed."""
         answers = [self.native_answer(inputs, seed, device) for seed in (0, 1)]
         return any(read([differs(a, b) for a, b in zip(*answers, strict=True)], device))
 
     def has_ties(self, inputs: list[Any], seed: int, device: torch.device) -> bool:
-        """The reference sorts rows in which values are equal.
+        """Whether the reference sorts rows in which values are equal.
 
         Raises:
             UsageError: the reference fails.
@@ -144,10 +143,10 @@ class Task(ABC):
     def nudged(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
     ) -> tuple[torch.Tensor, ...]:
-        """The fp64 answer when each input moves by at most an ulp, as computing with it in fp32 may
-        move it. Each operator's result moves by at most an ulp of its type too (half an ulp of
-        16-bit types). This is the least error that any computation must be allowed. Each `number`
-        moves them otherwise."""
+        """Returns the fp64 answer with small moves, the least error that any computation must be
+        allowed. Inputs move by at most an ulp of fp32, in which kernels compute. Results of
+        operators move by an ulp of their type, or half an ulp of 16-bit types. Each `number` gives
+        other moves."""
         salt = derive(seed, "nudge", number) >> 1
 
         def moved(value: Any) -> Any:
@@ -164,9 +163,9 @@ class Task(ABC):
     def rounded_otherwise(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
     ) -> tuple[torch.Tensor, ...]:
-        """The fp64 answer when what each operator makes is off by as much as any computation may
-        be (`floor_ulps`), unless its type holds it. Inputs stay: what they decide by themselves,
-        they decide alike; and equal values stay equal. Each `number` rounds otherwise.
+        """Returns the fp64 answer with results of operators off by up to `floor_ulps`. Inputs, and
+        results that their type holds exactly, stay. Equal values stay equal. Each `number` rounds
+        otherwise.
 
         Raises:
             UsageError: an index is computed in floats.
@@ -178,7 +177,7 @@ class Task(ABC):
             return self._rounded(inputs, seed, device, nudges, finest)
 
     def _finest(self, inputs: list[Any]) -> torch.dtype:
-        """The type to round to, where it is not known what computes in which."""
+        """Returns the type to round results to where the computing type is unknown."""
         is_double = any(isinstance(v, torch.Tensor) and v.dtype is torch.float64 for v in inputs)
         return torch.float64 if is_double else self.native
 
@@ -207,8 +206,8 @@ class Task(ABC):
     def _drawn(
         self, get_inputs: Callable[[], list[Any]], seed: int, device: torch.device
     ) -> list[Any]:
-        """Inputs made where they are needed: the CPU would take seconds for a gigabyte. Code that
-        insists on the CPU is given it."""
+        """Draws inputs on the device, because the CPU would take seconds for a gigabyte. Code that
+        insists on the CPU draws there, and its tensors are copied."""
         try:
             with seeded(seed, device), self.usage(), device:
                 values = get_inputs()
@@ -221,7 +220,8 @@ class Task(ABC):
 
     @contextmanager
     def usage(self) -> Iterator[None]:
-        """The user's error: the exception that the reference raises."""
+        """Turns exceptions of the reference into `UsageError`, with a deadline in a child
+        process."""
         try:
             with supervised.user_code(f"the reference {self.name}"):
                 yield
@@ -263,7 +263,7 @@ class FunctionTask(Task):
         return drawn if self.change is None else self.change(drawn, seed)
 
     def with_inputs(self, change: InputChange) -> "FunctionTask":
-        """The same function of inputs that are changed further."""
+        """Returns the same function with inputs that are changed further."""
         return replace(self, change=chained(self.change, change))
 
     def reference(self, device: torch.device, *, double: bool = False) -> Callee:  # noqa: ARG002
@@ -306,7 +306,7 @@ class ModuleTask(Task):
         return floats[0] if floats else torch.float32
 
     def module(self, device: torch.device) -> torch.nn.Module:
-        """The module as at the start; do not call it, its buffers must not change."""
+        """Returns the module as at the start. Do not call it: its buffers must not change."""
         if device not in self._modules:
             with seeded(self.seed, device), self.usage(), torch.device(device):
                 module = self.build().to(device)
@@ -320,7 +320,7 @@ class ModuleTask(Task):
         return self._built().training
 
     def _built(self) -> torch.nn.Module:
-        """The module on whichever device it has been built for already."""
+        """Returns the module on any device for which it has been built already."""
         return next(iter(self._modules.values()), None) or self.module(CPU)
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
@@ -332,8 +332,8 @@ class ModuleTask(Task):
         return module.double() if double else module
 
     def _copy(self, device: torch.device) -> torch.nn.Module:
-        """The module as at the start. A function that closes over parts of the module would keep
-        the parts of the original in a copy: such a module is built again."""
+        """Returns a copy of the module as at the start. A deep copy of a function keeps the parts
+        that the function closes over, so a module with such a function is built again."""
         module = self.module(device)
         if not closes_over_parts(module):
             return deepcopy(module)
@@ -347,19 +347,18 @@ class ModuleTask(Task):
         return other.train(module.training)
 
     def as_constructed(self) -> "ModuleTask":
-        """The same task with parameters as the seed makes them."""
+        """Returns the same task with parameters as the constructor draws them."""
         return replace(self, is_redrawn=False)
 
     def constructed(self, device: torch.device) -> dict[str, torch.Tensor]:
-        """Parameters and buffers as the constructor draws them, by state_dict name."""
+        """Returns parameters and buffers as the constructor draws them, by state_dict name."""
         if device not in self._constructed:
             self._constructed[device] = self.as_constructed().state(device)
         return self._constructed[device]
 
     def has_hidden_state(self, device: torch.device) -> bool:
-        """Whether a call changes state that is no parameter or buffer: a counter, a cached tensor,
-        a list of rows. State in plain attributes is compared; all other state shows in the results
-        of a second call."""
+        """Whether a call changes state outside of parameters and buffers: a counter, a cached
+        tensor, a list of rows. All but changed attributes shows in the results of a second call."""
         module, inputs = self._copy(device), self.draw(0, device)
         entries = {name: value.clone() for name, value in entries_of(module).items()}
         before = attributes(module)
@@ -367,6 +366,7 @@ class ModuleTask(Task):
         after = attributes(module)
         if any(not same(before.get(path), value) for path, value in after.items()):
             return True
+        # The second call may differ by hidden state alone, so all other state is put back.
         with torch.no_grad():
             for name, value in entries_of(module).items():
                 value.copy_(entries[name])
@@ -382,7 +382,7 @@ class ModuleTask(Task):
         return tuple(map(copied, results))
 
     def needed(self, names: Sequence[str], device: torch.device) -> str | None:
-        """The first of these parameters and buffers that the reference's outputs depend on."""
+        """Returns the first of these parameters and buffers that the outputs depend on, if any."""
         inputs = self.draw(0, device)
         own = self.native_answer(inputs, 0, device)
         for name in names:
@@ -393,61 +393,61 @@ class ModuleTask(Task):
         return None
 
     def state(self, device: torch.device) -> dict[str, torch.Tensor]:
-        """Parameters and buffers at the start, by state_dict name."""
+        """Returns parameters and buffers at the start, by state_dict name."""
         return entries_of(self.module(device))
 
     def saved(self, device: torch.device) -> set[str]:
-        """Names of the parameters and buffers that a state_dict holds: users give these."""
+        """Returns names of parameters and buffers in the state_dict. Users give these."""
         return set(self.state(device)) & set(self.module(device).state_dict())
 
     def init(self) -> dict[str, Any]:
-        """How a guest constructs the candidate's `ModelNew`."""
+        """Returns what a guest needs to construct the candidate's `ModelNew`, as plain data."""
         own = {"seed": self.seed, "train": self.training}
         if self.arguments is not None:
             return {"arguments": repr(self.arguments), **own}
         return {"init_inputs": init_inputs_text(self.text), **own}
 
     def with_other_weights(self, seed: int) -> "ModuleTask":
-        """The same task with every parameter and statistic moved by up to 10%: an update, as a
-        step of training makes it."""
+        """Returns the task with parameters and statistics moved by up to 10%, as training does."""
         return self._changed(lambda module: move_weights(module, seed))
 
     def starting_from(self, module: torch.nn.Module, device: torch.device) -> "ModuleTask":
-        """The same task that starts from this module's weights, buffers and attributes."""
+        """Returns the task that starts from this module's weights, buffers and attributes."""
         other = replace(self)
         other._modules[device] = module
         return other
 
     def with_part_of_weights_moved(self, seed: int, number: int) -> "ModuleTask":
-        """The same task with some values of the parameter of this number changed."""
+        """Returns the task with some values of the parameter of this number changed."""
         return self._changed(lambda module: move_part_of_weights(module, seed, number))
 
     def with_redrawn_weights(
         self, seed: int, *, keeps_signs: bool = False, scale: float = 1.0
     ) -> "ModuleTask":
-        """The same task with other weights altogether (`weights.redraw_weights`)."""
+        """Returns the task with other weights altogether (`weights.redraw_weights`)."""
         return self._changed(
             partial(redraw_weights, seed=seed, keeps_signs=keeps_signs, scale=scale)
         )
 
     def with_arguments(self, arguments: Arguments) -> "ModuleTask":
-        """The same task with these arguments of the constructor."""
+        """Returns the task with these arguments of the constructor."""
         if self.build_with is None:
             raise ValueError("this task's constructor takes no other arguments")
         build = partial(self.build_with, *arguments)
         other = replace(self, build=build, arguments=arguments)
+        # The constructor may leave the module in another mode than this task has.
         for device in self._modules:
             other.module(device).train(self.training)
         return other
 
     def with_inputs(self, change: InputChange) -> "ModuleTask":
-        """The same module with inputs that are changed further."""
+        """Returns the same module with inputs that are changed further."""
         other = replace(self, change=chained(self.change, change))
-        other._modules.update(self._modules)  # modules as at the start are never called
+        other._modules.update(self._modules)  # safe to share: no call ever changes these modules
         return other
 
     def in_other_mode(self) -> "ModuleTask":
-        """The same task in eval mode where this one is in train mode, and the other way round."""
+        """Returns the task in eval mode if this one is in train mode, and the other way round."""
         return self._changed(lambda module: module.train(not module.training))
 
     def _changed(self, change: Callable[[torch.nn.Module], torch.nn.Module]) -> "ModuleTask":
@@ -471,7 +471,7 @@ def closes_over_parts(module: torch.nn.Module) -> bool:
 
 
 def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by state_dict name; tied ones under each of their names."""
+    """Returns parameters and buffers by state_dict name; tied ones under each of their names."""
     entries = [
         *module.named_parameters(remove_duplicate=False),
         *module.named_buffers(remove_duplicate=False),
@@ -480,7 +480,7 @@ def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _moved_entry(module: torch.nn.Module, *, name: str) -> torch.nn.Module:
-    """The module with other values in one parameter or buffer."""
+    """Gives the module other values in one parameter or buffer."""
     entry = entries_of(module)[name]
     with torch.no_grad():
         entry.copy_(~entry if entry.dtype is torch.bool else 1.5 * entry + 1)
@@ -488,7 +488,7 @@ def _moved_entry(module: torch.nn.Module, *, name: str) -> torch.nn.Module:
 
 
 def chained(first: InputChange | None, second: InputChange) -> InputChange:
-    """Both changes, one after the other."""
+    """Returns a change that makes both changes, one after the other."""
     if first is None:
         return second
     return lambda inputs, seed: second(first(inputs, seed), seed)

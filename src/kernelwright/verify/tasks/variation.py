@@ -67,7 +67,8 @@ class Variation:
 
 
 def other_weights(task: ModuleTask, device: torch.device, seed: int) -> dict[str, ModuleTask]:
-    """The task with weights moved by up to 10%, and with redrawn signs and magnitudes.
+    """Returns the task with weights moved by up to 10%, and with redrawn signs and magnitudes, by
+    name.
 
     A module with a small parameter gets several redrawn sets. Signs stay where the reference is not
     finite otherwise.
@@ -87,6 +88,7 @@ def other_weights(task: ModuleTask, device: torch.device, seed: int) -> dict[str
 
 
 def _is_finite(task: Task, inputs: list[Any], device: torch.device) -> bool:
+    """Whether the reference answers these inputs, and every element of the outputs is finite."""
     try:
         outputs = task.native_answer(inputs, 0, device)
     except UsageError:
@@ -95,8 +97,9 @@ def _is_finite(task: Task, inputs: list[Any], device: torch.device) -> bool:
 
 
 def variations(task: Task, rules: Rules, seed: int) -> list[Variation]:
-    """Variants of a task with other constants, integers, sizes and arguments, as far as its size
-    permits (`MAX_ELEMENTS`). `program_task.at_other_shapes` varies the sizes of a program."""
+    """Returns variants of a task with other constants, integers, sizes and arguments that the
+    reference accepts, as far as the task's size permits (`MAX_ELEMENTS`).
+    `program_task.at_other_shapes` varies the sizes of a program."""
     if not isinstance(task, Varied):
         return []
     device = rules.device
@@ -121,6 +124,7 @@ def variations(task: Task, rules: Rules, seed: int) -> list[Variation]:
             [Variation(name, other, True)] for name, other in _with_other_arguments(task)
         ),
     }
+    # The variants are generators: the reference runs only until enough variants are accepted.
     accepted: dict[str, Variation] = {}
     for kind, tried in trials.items():
         if num_elements > MAX_ELEMENTS[kind]:
@@ -132,6 +136,7 @@ def variations(task: Task, rules: Rules, seed: int) -> list[Variation]:
 
 
 def _distinct(variants: Iterable[Variation]) -> Iterator[Variation]:
+    """Yields the variants without those whose name has come before."""
     names: set[str] = set()
     for variant in variants:
         if variant.name not in names:
@@ -157,12 +162,13 @@ def _with_other_arguments(task: Varied) -> Iterator[tuple[str, ModuleTask]]:
 
 
 def _first_good(alternatives: Iterable[Variation], seed: int, rules: Rules) -> Variation | None:
+    """Returns the first variant that the reference accepts; None if there is none."""
     return next((variant for variant in alternatives if _accepts(variant.task, seed, rules)), None)
 
 
 def _accepts(task: Task, seed: int, rules: Rules) -> bool:
-    """The reference accepts several draws on the CPU, returns no NaN, and draws no random
-    numbers. Under `fixed` no position wraps round."""
+    """Whether the reference accepts several draws on the CPU, returns no NaN, and draws no random
+    numbers. Under `fixed` no position may wrap round."""
     try:
         for number in range(NUM_DRAWS):
             inputs = task.inputs(derive(seed, "accepted", number) >> 1, "plain", CPU)
@@ -180,8 +186,8 @@ def _accepts(task: Task, seed: int, rules: Rules) -> bool:
 
 
 class _Wrapping(TorchFunctionMode):
-    """Notes positions that `take_along_dim` takes modulo the size. Its documentation does not say
-    so, and few kernels do it; other operators refuse such positions."""
+    """Notes positions that `take_along_dim` takes modulo the size. PyTorch does not document this,
+    and few kernels do it; other operators refuse such positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,6 +208,7 @@ class _Wrapping(TorchFunctionMode):
 
 
 def _is_some(output: torch.Tensor) -> bool:
+    """Whether some element is finite; True for an output without elements."""
     return not output.numel() or bool(output.isfinite().any())
 
 
@@ -221,12 +228,13 @@ def _num_parameters(task: Varied, device: torch.device) -> int:
 def _other_constants(
     task: Varied, first: list[Any], second: list[Any], dice: random.Random
 ) -> Iterator[list[Variation]]:
-    """All constant tensors changed at once, several times; the same for numbers, which a candidate
-    may refuse; then each input alone."""
+    """Yields variants in which constant inputs change: all constant tensors at once, several times;
+    the same for numbers, which a candidate may refuse; then each input alone."""
     constant = [i for i, pair in enumerate(zip(first, second, strict=True)) if _is_same(*pair)]
     tensors = tuple(i for i in constant if isinstance(first[i], torch.Tensor))
     numbers = tuple(i for i in constant if i not in tensors)
     together = [group for group in (tensors, numbers) if group]
+    # Tensors and numbers are apart: under `fixed` a refusal of other numbers must not excuse masks.
     groups = together * 2 + [(i,) for i in constant for _ in range(4)]
     for number, group in enumerate(groups):
         salt = dice.getrandbits(60)
@@ -244,6 +252,7 @@ def _other_constants(
 
 
 def _is_same(left: Any, right: Any) -> bool:
+    """Whether an input is equal in two draws. Only tensors and numbers count."""
     if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return left.shape == right.shape and torch.equal(left, right)
     is_number = isinstance(left, bool | int | float)
@@ -251,7 +260,7 @@ def _is_same(left: Any, right: Any) -> bool:
 
 
 def _other(value: Any, dice: random.Random) -> Any:
-    """Another value of the same kind."""
+    """Returns another value of the same kind; a value without another stays."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -264,7 +273,7 @@ def _other(value: Any, dice: random.Random) -> Any:
 
 
 def _other_tensor(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Another tensor of the same kind.
+    """Returns another tensor of the same kind.
 
     Some booleans are flipped. Integers are drawn from their range; sorted integers stay sorted, and
     a permutation becomes another permutation. Masks of floats get another order; other floats are
@@ -286,6 +295,8 @@ def _other_tensor(value: torch.Tensor, generator: torch.Generator) -> torch.Tens
 
 
 def _other_integers(flat: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Draws other integers from the range of the old ones, on the CPU. Sorted integers keep their
+    ends, as offsets do."""
     if flat.dtype in (torch.uint16, torch.uint32, torch.uint64):
         return flat
     low, high = int(flat.min()), int(flat.max())
@@ -311,8 +322,8 @@ def _unusual_integers(
     *,
     has_negative: bool,
 ) -> Iterator[list[Variation]]:
-    """Some elements of an integer input become one of `UNUSUAL`; inputs take turns. Inputs with a
-    structure stay: offsets, sorted positions, permutations."""
+    """Yields variants in which some elements of an integer input become one of `UNUSUAL`; inputs
+    take turns. Inputs with a structure stay: offsets, sorted positions, permutations."""
     numbers = {
         i: _unusual_for(task, value, has_negative=has_negative)
         for i, value in enumerate(first)
@@ -329,7 +340,7 @@ def _unusual_integers(
                 generator = torch.Generator().manual_seed(derive(salt, seed) >> 1)
                 value = inputs[at]
                 chosen = torch.rand(value.shape, generator=generator) < UNUSUAL_SHARE
-                if chosen.ndim:
+                if chosen.ndim:  # a small input may have no chosen element otherwise
                     chosen.view(-1)[-1] = True
                 other = value.masked_fill(chosen.to(value.device), number)
                 return [other if j == at else v for j, v in enumerate(inputs)]
@@ -338,8 +349,8 @@ def _unusual_integers(
 
 
 def _unusual_for(task: Varied, value: torch.Tensor, *, has_negative: bool) -> list[int]:
-    """Integers that this input does not hold, as far as its type holds them: those with a meaning,
-    the task's own, and numbers beyond the largest."""
+    """Returns integers that this input should be tried with, as far as its type holds them: those
+    with a meaning, the task's own, and numbers beyond the largest."""
     high, limits = int(value.max()), torch.iinfo(value.dtype)
     own = [limits.max if limits.max < 256 else -1, high + 1, 2 * high + 1]
     if isinstance(task, ModuleTask) and task.get_arguments is not None:
@@ -351,7 +362,7 @@ def _unusual_for(task: Varied, value: torch.Tensor, *, has_negative: bool) -> li
 
 
 def _literals(source: str) -> list[int]:
-    """Integers that the task's file compares with, or gives as keywords, such as an ignored
+    """Returns integers that the task's file compares with, or passes by keyword, such as an ignored
     label."""
     nodes = [
         node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.keyword | ast.Compare)
@@ -363,8 +374,8 @@ def _literals(source: str) -> list[int]:
 def _one_sided_masks(
     task: Varied, first: list[Any], kept: list[Structure | None]
 ) -> Iterator[list[Variation]]:
-    """Masks in which some rows hold no True, and some hold True alone. A row with a single True in
-    every draw is a choice, and stays."""
+    """Yields variants of masks in which some rows hold no True, and some hold nothing else. A row
+    with a single True in every draw is a choice, and stays."""
     for i, (value, structure) in enumerate(zip(first, kept, strict=True)):
         if not isinstance(value, torch.Tensor) or not value.ndim or not _is_mask(value):
             continue
@@ -384,7 +395,7 @@ def _one_sided_masks(
 
 
 def _is_mask(value: torch.Tensor) -> bool:
-    """Booleans, or zeros and ones of both kinds."""
+    """Whether a tensor holds booleans, or zeros and ones with at least one zero."""
     if value.dtype is torch.bool:
         return True
     if value.is_complex() or not value.numel():
@@ -393,8 +404,8 @@ def _is_mask(value: torch.Tensor) -> bool:
 
 
 def _may_be_negative(task: Task, rules: Rules) -> bool:
-    """Negative integers are tried. Under `fixed` they are not tried where PyTorch counts negative
-    positions from the end: few kernels do so."""
+    """Whether negative integers are tried. Under `fixed` they are not tried where PyTorch counts
+    negative positions from the end: few kernels do so."""
     inputs = task.draw(0, CPU)
     try:
         operators = task.operators(inputs, 0, CPU)

@@ -22,8 +22,8 @@ Place = tuple[int | str, ...]
 
 
 def other_arguments(task: ModuleTask) -> Iterator[tuple[str, ModuleTask]]:
-    """The task with one argument changed, and what has changed. The first change of every argument
-    comes before the second of any."""
+    """Yields the task with one argument of the constructor changed, after a name of the change. The
+    first change of every argument comes before the second of any."""
     if task.get_arguments is None:
         return
     args, kwargs = task.get_arguments()
@@ -77,6 +77,8 @@ def _replaced(values: Any, place: Place, new: Any) -> Any:
 
 
 def _other_values(value: Any, texts: list[str]) -> list[Any]:
+    """Returns other values of the same kind: neighbours of a number, the other flag, other texts.
+    None may stand for a number or a flag."""
     if value is None:
         return [1, 0.5, True]
     if isinstance(value, bool):
@@ -89,7 +91,8 @@ def _other_values(value: Any, texts: list[str]) -> list[Any]:
 
 
 def _texts(source: str) -> list[str]:
-    """Short texts that the task's file compares or looks up, in order."""
+    """Returns the short texts among all string constants of the task's file, in order. One of them
+    may be another option of the argument."""
     constants = (
         node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)
     )
@@ -99,7 +102,7 @@ def _texts(source: str) -> list[str]:
 
 
 def are_plain(arguments: Arguments) -> bool:
-    """The text of the arguments is a literal, which a guest can read."""
+    """Whether the text of the arguments is a literal, which a guest can read."""
     args, kwargs = arguments
     return all(_is_plain(value) for value in (*args, *kwargs.values()))
 
@@ -117,7 +120,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def rebuilt(task: ModuleTask, arguments: Arguments) -> ModuleTask | None:
-    """The task with these arguments; None where the module cannot be constructed with them."""
+    """Returns the task with these arguments; None where the module cannot be constructed with
+    them."""
     try:
         return task.with_arguments(arguments)
     except UsageError:

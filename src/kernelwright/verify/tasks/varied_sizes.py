@@ -32,11 +32,16 @@ def other_sizes(
     *,
     is_drop_in: bool,
 ) -> Iterator[list[Resized]]:
-    """One size changed wherever it occurs: in tensors alone, with numbers among the inputs, or with
-    arguments of the constructor. The larger size lies beyond the next power of two, which is the
-    usual block size of kernels.
+    """Yields ways to change one size wherever it occurs; the first way that the reference accepts
+    is used.
+
+    A size changes in tensors alone, with numbers among the inputs, or with arguments of the
+    constructor. The larger size lies beyond the next power of two, which is the usual block size of
+    kernels.
 
     Args:
+        first: one draw of the inputs.
+        kept: structure of each input (`programs.draws.structure`), which other sizes must keep.
         is_drop_in: a size that several inputs have changes in one dimension alone, too, and a batch
             becomes a single sample, which the reference may broadcast. Otherwise one dimension
             changes alone only where the size cannot change in all of them: a kernel may rely on
@@ -65,12 +70,14 @@ def other_sizes(
 
 
 def _larger(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
-    """Beyond the next power of two, wherever the size occurs."""
+    """Yields a size beyond the next power of two, where a kernel with one block of fixed size
+    fails. Above `MAX_GROWN` the size grows by a few elements only."""
     beyond = 1 << (size - 1).bit_length()
     yield beyond + dice.randint(1, 3) if beyond <= MAX_GROWN else size + dice.randint(1, 3), None
 
 
 def _smaller(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
+    """Yields a size that is smaller by up to a third."""
     if (new := size - dice.randint(1, max(size // 3, 1))) >= 1:
         yield new, None
 
@@ -83,7 +90,7 @@ def _one_sample(first: list[Any], size: int, _dice: random.Random) -> Iterator[t
 
 
 def _single(first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
-    """In one dimension of one input, where several have the size."""
+    """Yields each dimension that has the size alone, where several have the size."""
     places = [
         (i, dim)
         for i, value in enumerate(first)
@@ -103,6 +110,7 @@ def _is_shared(first: list[Any], size: int) -> bool:
 def _keeps_structures(
     task: Task, kept: list[Structure | None], size: int, dice: random.Random
 ) -> bool:
+    """Whether two draws at the new size have the structures that the inputs had before."""
     try:
         first, second = (task.inputs(dice.getrandbits(31), "plain", CPU) for _ in range(2))
     except UsageError:
@@ -118,7 +126,8 @@ def _resizings(
     new: int,
     place: Place = None,
 ) -> list[Resized]:
-    """Ways to change one size; the first way that the reference accepts is used."""
+    """Returns ways to change one size, from the smallest change to the largest: tensors; numbers
+    too; arguments of the constructor too."""
     name = f"size {new} in place of {size}"
     resizing = partial(_resizing, kept, size, new, place)
     if place is not None:
@@ -142,6 +151,9 @@ def _resizings(
 def _resizing(
     kept: list[Structure | None], size: int, new: int, place: Place, *, with_numbers: bool
 ) -> InputChange:
+    """Returns a change of drawn inputs from one size to another, in all dimensions of the size or
+    at one place."""
+
     def change(inputs: list[Any], seed: int) -> list[Any]:
         generator = torch.Generator().manual_seed(derive(seed, "size") >> 1)
 
@@ -150,6 +162,7 @@ def _resizing(
                 return _swapped(value, size, new) if with_numbers else value
             if place is not None and place[0] != i:
                 return value
+            # Repeated rows destroy symmetry or a triangle, so the structure is made again.
             value = resized(value, size, new, generator, None if place is None else place[1])
             return value if structure is None else structure.resized(value, size, new)
 

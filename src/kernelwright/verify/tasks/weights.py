@@ -13,9 +13,11 @@ _STATISTICS = ("_mean", "_var")
 
 
 def redraw_constants(module: torch.nn.Module, seed: int) -> None:
-    """Move parameters and running statistics that hold one value only by up to 10%, or 0.1 off 0.
+    """Moves parameters and running statistics that hold a single value by up to 10%, or by 0.1 off
+    zero.
 
-    An affine weight of ones and a bias of zeros would let a kernel leave them out.
+    A kernel could leave out an affine weight of ones and a bias of zeros, and would still be
+    correct.
     """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -29,7 +31,8 @@ def redraw_constants(module: torch.nn.Module, seed: int) -> None:
 
 
 def move_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
-    """The module with parameters and running statistics times 0.9 to 1.1."""
+    """Multiplies parameters and running statistics by 0.9 to 1.1, in place, and returns the
+    module."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for _, tensor in _drawn(module):
@@ -41,7 +44,8 @@ def move_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
 def redraw_weights(
     module: torch.nn.Module, seed: int, *, keeps_signs: bool = False, scale: float = 1.0
 ) -> torch.nn.Module:
-    """The module with other weights of the same sizes and about the same scale.
+    """Gives the module other weights of the same sizes and about the same scale, in place, and
+    returns it.
 
     Parameters get their values in another order, times 0.5 to 2, half of them with the other sign;
     zeros become small numbers. Running statistics change alike; variances keep their sign. Tables
@@ -50,8 +54,8 @@ def redraw_weights(
     another order.
 
     Args:
-        keeps_signs: parameters keep their signs.
-        scale: a factor of vectors and scalars, such as biases and slopes.
+        keeps_signs: parameters keep their signs, and `scale` has no effect.
+        scale: a factor of vectors and scalars, such as biases and slopes. It may be negative.
     """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -66,6 +70,7 @@ def redraw_weights(
                 table.add_(0.5 * (factor - 0.7).to(table))
                 continue
             moved = torch.where(table.isfinite(), table * factor.to(table), table)
+            # Boundaries of buckets are searched: out of order they would mean nothing.
             is_sorted = table.ndim == 1 and bool((table[1:] >= table[:-1]).all())
             table.copy_(moved.sort().values if is_sorted else moved)
         for codes in _quantised(module):
@@ -75,11 +80,12 @@ def redraw_weights(
 
 
 def move_part_of_weights(module: torch.nn.Module, seed: int, number: int) -> torch.nn.Module:
-    """The module with about half of the values of one parameter or statistic times 1.5: what is
-    kept under another parameter, or under a value of this one, is stale.
+    """Multiplies about half of the values of one parameter or statistic by 1.5, in place; zeros
+    become 0.3. Results that a candidate keeps under another parameter, or under one value of this
+    one, are stale then.
 
     Args:
-        number: of the parameter, modulo how many there are.
+        number: number of the parameter, modulo how many there are.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = [tensor for _, tensor in _drawn(module) if tensor.numel()]
@@ -87,6 +93,7 @@ def move_part_of_weights(module: torch.nn.Module, seed: int, number: int) -> tor
         with torch.no_grad():
             tensor = drawn[number % len(drawn)]
             is_moved = torch.rand(tensor.shape, generator=generator) < 0.5
+            # A parameter of one element is drawn not to move in every second case.
             is_moved |= not bool(is_moved.any())
             moved = torch.where(tensor == 0, 0.3, 1.5 * tensor).to(tensor)
             tensor.copy_(torch.where(is_moved.to(tensor.device), moved, tensor))
@@ -94,6 +101,8 @@ def move_part_of_weights(module: torch.nn.Module, seed: int, number: int) -> tor
 
 
 def _redrawn(tensor: torch.Tensor, generator: torch.Generator, *, may_flip: bool) -> torch.Tensor:
+    """Returns the values in another order, with other magnitudes, and half of the signs flipped if
+    `may_flip`."""
     values = tensor.flatten().cpu().double()
     values = values[torch.randperm(values.numel(), generator=generator)]
     rms = float(values.square().mean().sqrt()) or 1.0
@@ -109,15 +118,15 @@ def _redrawn(tensor: torch.Tensor, generator: torch.Generator, *, may_flip: bool
 
 
 def num_draws(module: torch.nn.Module) -> int:
-    """The number of redrawn sets of weights. A small parameter needs several: in one set it may
-    hardly matter by chance."""
+    """Returns the number of redrawn sets of weights. A small parameter needs several: in one set it
+    may hardly matter by chance."""
     has_small = any(0 < tensor.numel() <= SMALL for _, tensor in _drawn(module))
     return SMALL_DRAWS if has_small else 1
 
 
 def _drawn(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Floating-point parameters and running statistics, by name; of complex ones the real and
-    imaginary parts."""
+    """Yields name and tensor of floating-point parameters and running statistics. A complex tensor
+    becomes a view of its real and imaginary parts."""
     statistics = [(n, b) for n, b in module.named_buffers() if n.endswith(_STATISTICS)]
     for name, tensor in (*module.named_parameters(), *statistics):
         if tensor.is_floating_point():
@@ -127,8 +136,8 @@ def _drawn(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _tables(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """Floating-point buffers of the state_dict, without statistics and masks. A buffer with one
-    value is a scale, a zero point or a temperature."""
+    """Yields floating-point buffers of the state_dict, without statistics and masks. A buffer with
+    one value is a scale, a zero point or a temperature."""
     persistent = module.state_dict().keys()
     for name, buffer in module.named_buffers():
         if name not in persistent or name.endswith(_STATISTICS):
@@ -138,15 +147,15 @@ def _tables(module: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 
 def _is_mask(table: torch.Tensor) -> bool:
-    """Two values, of which one shuts others out: zeros and ones, or zeros and large or infinite
-    numbers."""
+    """Whether a buffer holds two values, of which one shuts elements out: zeros and ones, or zeros
+    and large or infinite numbers."""
     values = torch.unique(table).abs()
     is_choice = bool(((values == 0) | (values == 1)).all())
     return values.numel() == 2 and (is_choice or float(values.max()) >= _SHUTS_OUT)
 
 
 def _quantised(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """Buffers of the state_dict with numbers of 8 bits, such as quantised weights."""
+    """Yields buffers of the state_dict with 8-bit integers, such as quantised weights."""
     persistent = module.state_dict().keys()
     for name, buffer in module.named_buffers():
         if name in persistent and buffer.dtype in (torch.int8, torch.uint8):

@@ -15,7 +15,8 @@ from kernelwright.sandbox.shared.contract import StateEntry
 def matched(
     constructed: Mapping[str, torch.Tensor], entries: Mapping[str, StateEntry]
 ) -> dict[str, str]:
-    """Names of the reference's parameters and buffers -> names of the candidate's.
+    """Returns the candidate's name for each parameter and buffer of the reference, by the
+    reference's name.
 
     An equal name with an equal shape matches first, then equal values that are not constant, then
     equal shape and dtype. Tensors without a match are left out.
@@ -29,6 +30,8 @@ def matched(
         for name, tensor in constructed.items()
         if name in entries and entries[name].meta.shape == tuple(tensor.shape)
     }
+    # Both constructors draw under one seed, so equal values identify a parameter of another name.
+    # Values come before shapes: two layers of one shape may be defined in another order.
     for is_match in (_has_values, _has_shape):
         free = [name for name in entries if name not in names.values()]
         for name, tensor in constructed.items():

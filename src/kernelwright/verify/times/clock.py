@@ -1,8 +1,9 @@
-"""Times on the GPU, for what is verified: the reference and the candidate, pair by pair.
+"""Times on the GPU, for candidates that are verified: the reference and the candidate, pair by
+pair.
 
 Every pair of calls gets values and addresses of its own, in an order drawn for it; L2 is cold
-before each call. The host looks at what every timed call returned, and judges some in full that it
-draws: a timed call is a judged call. Times are taken under the GPU's lock.
+before each call. The host compares the outputs of every timed call, and judges some drawn calls in
+full: a timed call is a judged call. Times are taken under the GPU's lock.
 """
 
 import secrets
@@ -67,7 +68,8 @@ class Kept:
 
 @dataclass(slots=True)
 class PairTimer:
-    """Takes a pair of times: fresh inputs for both sides, both calls, a look at the outputs."""
+    """Takes a pair of times: fresh inputs for both sides, both calls, a comparison of the
+    outputs."""
 
     task: Task
     trial: Trial
@@ -80,19 +82,26 @@ class PairTimer:
     last: Ran | None = None
 
     def warm_up(self) -> int:
-        """Calls to warm up with. Draws inputs once, to see how long that takes."""
+        """Returns the number of calls to warm up with. Draws inputs once, to see how long that
+        takes."""
         begin_s = time.monotonic()
         self.task.inputs(self._seed(-WARMUP - 1), "plain", self.trial.rules.device)
         return WARMUP if time.monotonic() - begin_s < SLOW_DRAW_S else 1
 
     def measure(self, number: int, is_judged: bool) -> tuple[float, float]:
-        """Milliseconds of the reference and of the candidate."""
-        if number == 0:
+        """Returns milliseconds of the reference and of the candidate.
+
+        Args:
+            number: number of the pair; warm-up pairs have negative numbers.
+            is_judged: judge the candidate's outputs in full.
+        """
+        if number == 0:  # warm-up times contain compilation, and say nothing of the clocks
             self.candidate.forget_times()
         seed = self._seed(number)
         inputs = self.task.inputs(seed, "plain", self.trial.rules.device)
         self.candidate.prepare(inputs, seed)  # it copies them, before the reference may change any
         self.reference.prepare(inputs, seed)
+        # A drawn order, so that neither side always runs on the warmer GPU.
         if secrets.randbelow(2):
             reference_ms = self.reference.time()
             candidate_ms = self.candidate.time()
@@ -117,7 +126,7 @@ class PairTimer:
         self.last = ran
 
     def _keep(self, kept: Kept, is_drawn: bool) -> None:
-        """For later, when the GPU need not be quiet; large outputs are judged now."""
+        """Keeps a call for later, when the GPU need not be quiet; large outputs are judged now."""
         if sum(output.nbytes for output in kept.ran.outputs) > KEPT_BYTES:
             self.last = None
             self.reference.prepare([], kept.seed)  # it lets go of its own
@@ -125,6 +134,7 @@ class PairTimer:
         elif is_drawn:
             self.drawn.append(kept)
         else:
+            # Equal outputs for other inputs are the stronger suspicion: a graph, or a kept result.
             ranked = sorted((*self.strangest, kept), key=lambda k: (k.is_stale, k.strangeness))
             self.strangest = ranked[-MAX_STRANGE:]
 
@@ -138,10 +148,11 @@ def time_trial(
     budget_s: float = BUDGET_S,
     pause_ms: float = 0.0,
 ) -> None:
-    """Fill in the times of candidate and reference, their ratio's interval and the noise.
+    """Fills in the times of candidate and reference, the interval of their ratio and the noise.
 
     Args:
-        pause_ms: of the device while calls are queued, so that launches do not count.
+        budget_s: seconds that all pairs may take; the first batch is taken in any case.
+        pause_ms: pause of the device while calls are queued, so that launches do not count.
 
     Raises:
         Rejected: a timed call is wrong, or its time cannot be true.
@@ -158,10 +169,12 @@ def time_trial(
 def time_alone(
     session: Session, task: Task, trial: Trial, seed: int, budget_s: float, answers: TimedAnswers
 ) -> None:
-    """As `time_trial`, for a caller that has the GPU alone already; launches do not count.
+    """Does the work of `time_trial` for a caller that has the GPU alone already; launches do not
+    count.
 
     Args:
-        answers: the reference's to the inputs of timed calls; those under one `seed` share them.
+        answers: the reference's answers to the inputs of timed calls; calls under one `seed` share
+            them.
     """
     _conclude(*_timed(session, task, trial, seed, budget_s, answers, PAUSE_MS))
 
@@ -214,12 +227,12 @@ def _conclude(timer: PairTimer, pairs: Pairs) -> None:
 def time_graphs(
     session: Session, task: Task, trial: Trial, seed: int, budget_s: float = GRAPH_BUDGET_S
 ) -> None:
-    """Fill in the times of both sides as CUDA graphs, where these can be captured: the GPU's part
+    """Fills in the times of both sides as CUDA graphs, where these can be captured: the GPU's part
     without the launches. A guest in which capture failed is not to be used again.
 
     Raises:
-        Rejected: the candidate's graph gives one answer whatever its inputs, or its times cannot
-            be true. What else goes wrong with a graph is no fault: nobody asked for one.
+        Rejected: the candidate's graph gives one answer whatever its inputs, or its times cannot be
+            true. Any other fault of a graph becomes advice, because the task asks for no graph.
     """
     seed = derive(seed, "graphs")
     with gpu_lock(trial.rules.device.index or 0):
@@ -260,13 +273,15 @@ def time_graphs(
 
 
 def _captured(task: Task, trial: Trial, seed: int) -> HostSide:
-    """The reference as a graph that gives what its calls give; else its calls."""
+    """Returns the reference as a graph whose replays give the values of its calls; otherwise its
+    calls."""
     rules, calls = trial.rules, HostCalls(task, trial.rules)
     first, second = (
         task.inputs(derive(seed, "capture", i) % (1 << 31), "plain", rules.device) for i in range(2)
     )
     calls.prepare(second, seed)
     calls.time()
+    # Drawn again, because the call above may have changed its inputs.
     inputs = task.inputs(derive(seed, "capture", 1) % (1 << 31), "plain", rules.device)
     try:
         replays = HostReplays(task, rules, first)
@@ -283,11 +298,12 @@ def _captured(task: Task, trial: Trial, seed: int) -> HostSide:
 
 
 def calls_in_burst(pairs: Pairs) -> int:
+    """Returns the number of calls that take about `BURST_MS` together."""
     return int(min(max(BURST_MS / median(pairs.candidate_ms), MIN_BURST), MAX_BURST))
 
 
 def check_times(timer: PairTimer, pairs: Pairs) -> tuple[torch.Tensor, ...]:
-    """The candidate's times are possible. Gives the outputs of the last call."""
+    """Checks that the candidate's times are possible. Returns the outputs of the last call."""
     assert timer.last is not None
     outputs = timer.last.outputs
     check_wall(timer.candidate.believed, len(outputs))
@@ -296,9 +312,12 @@ def check_times(timer: PairTimer, pairs: Pairs) -> tuple[torch.Tensor, ...]:
 
 
 def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -> None:
-    """The results of a timed call must be as right as in the other cases.
+    """Checks the results of a timed call by the rules of the other cases.
 
     Where the reference draws random numbers, calls in a row differ by design and are not compared.
+
+    Raises:
+        Rejected: the results are wrong.
     """
     rules = trial.rules
     answer = answers.of(task, kept.seed)
@@ -320,7 +339,8 @@ def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -
 
 @stage("library share")
 def library_share(session: Session, trial: Trial, inputs: list[Any]) -> float | None:
-    """Share of the candidate's GPU time outside its own kernels; None where it cannot be told."""
+    """Returns the share of the candidate's GPU time outside its own kernels; None where it cannot
+    be measured."""
     with faults(Stage.TIMING):
         own = session.guest.kernel_time_share(trial.name, inputs)
     if own is None:

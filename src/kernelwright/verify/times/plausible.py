@@ -1,4 +1,4 @@
-"""How far a guest's times are believed: as far as the host's wall clock and physics allow."""
+"""Checks a guest's times against the host's wall clock and against physics."""
 
 from collections.abc import Sequence
 from statistics import median, quantiles
@@ -37,8 +37,15 @@ FLOPS_SHARE = 0.5
 
 
 def check_wall(believed: Believed, num_outputs: int) -> None:
-    """The guest's events and the host's wait must agree, but for the time that a request takes by
-    itself. Medians, so that a single hiccup on either side counts for nothing."""
+    """Compares the guest's events with the host's wait, less the time that a request takes by
+    itself. Medians are compared, so that a single hiccup on either side counts for nothing.
+
+    Args:
+        num_outputs: outputs of a call; the guest queues a sum over each before it answers.
+
+    Raises:
+        Rejected: the clocks differ by more than the slack.
+    """
     beyond_ms = [w - t for w, t in zip(believed.walls_ms, believed.times_ms, strict=True)]
     claimed_ms, spread_ms = median(believed.times_ms), SPREADS * _spread(believed.idles_ms)
     request_ms = WALL_SLACK_MS + OUTPUT_MS * num_outputs
@@ -49,6 +56,7 @@ def check_wall(believed: Believed, num_outputs: int) -> None:
         raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
     if not believed.bursts:
         return
+    # In one request of many calls, the slack of a request is shared: small lies add up.
     num = believed.bursts[0].num
     slack_ms = max(request_ms / num, CALL_SLACK_MS) + spread_ms / num**0.5
     _check_hidden(claimed_ms, median(b.beyond_ms / b.num for b in believed.bursts), slack_ms)
@@ -59,8 +67,8 @@ def check_wall(believed: Believed, num_outputs: int) -> None:
 
 
 def clocks_agree(believed: Believed, num_outputs: int) -> bool:
-    """Whether `check_wall` has nothing to say, nor do the clocks differ the other way: an idle
-    burst that was late would hide what the calls hide."""
+    """Whether `check_wall` accepts the times, and the clocks do not differ the other way either. A
+    late idle burst would hide time that the calls hide."""
     try:
         check_wall(believed, num_outputs)
     except Rejected:
@@ -80,7 +88,8 @@ def _check_hidden(claimed_ms: float, hidden_ms: float, slack_ms: float) -> None:
 def check_floor(
     times_ms: Sequence[float], outputs: Sequence[torch.Tensor], task: Task, rules: Rules
 ) -> None:
-    """No call is faster than the memory and the arithmetic that it cannot do without."""
+    """Refuses a call that is faster than the memory traffic and the arithmetic that it needs at
+    least."""
     num_bytes, flops_ms = bytes_written(outputs), 0.0
     if (program := plain_product(task)) is not None:
         num_bytes += sum(value.type.num_bytes for value in program.inputs)
@@ -95,8 +104,8 @@ def check_floor(
 def leaves_inputs_unread(
     times_ms: Sequence[float], outputs: Sequence[torch.Tensor], task: Task, rules: Rules
 ) -> bool:
-    """The times are too short to read all inputs. It can be honest: a program's result may not
-    depend on all of them."""
+    """Whether the times are too short to read all inputs. This can be honest: a program's result
+    may not depend on all of them."""
     if not isinstance(task, ProgramTask):
         return False
     num_bytes = bytes_written(outputs) + sum(v.type.num_bytes for v in task.program.inputs)
@@ -104,14 +113,15 @@ def leaves_inputs_unread(
 
 
 def bytes_written(outputs: Sequence[torch.Tensor]) -> int:
-    """The bytes that must have reached the memory when a call ends."""
+    """Returns the bytes that must have reached the memory when a call ends."""
     num_bytes = sum(output.numel() * output.element_size() for output in outputs)
     return max(num_bytes - CACHED_BYTES, 0)
 
 
 def plain_product(task: Task) -> Program | None:
-    """The program that is one matrix product: it needs every input, and no rewriting removes its
-    arithmetic. What several operators need may be less than their sum."""
+    """Returns the program if it is one matrix product, else None. A product needs every input, and
+    no rewriting removes its arithmetic. Several operators may need less than the sum of their
+    parts."""
     if not isinstance(task, ProgramTask) or len(task.program.calls) != 1:
         return None
     call = task.program.calls[0]
@@ -123,8 +133,8 @@ def plain_product(task: Task) -> Program | None:
 
 
 def product_ms(program: Program, rules: Rules) -> float | None:
-    """Time of the arithmetic at the highest rate the policy could be met with: fp32 to the last
-    bits takes three products of 16-bit parts."""
+    """Returns the time of the arithmetic in ms, at the highest rate that can meet the policy. fp32
+    to the last bits takes three products of 16-bit parts. None for other types."""
     dtype = program.calls[0].types[0].dtype
     if dtype not in ("float32", "float16", "bfloat16"):
         return None

@@ -1,8 +1,8 @@
 """Times on the GPU, for candidates of our own that are screened: many at once, round by round.
 
-In each round everybody gets the same fresh inputs, the reference first; L2 is cold before every
-call. What is far behind after one round keeps the times it has: behind the reference too, where
-that may stay. What the calls return is not judged again: winners are verified.
+In each round all candidates get the same fresh inputs, the reference first; L2 is cold before every
+call. A candidate far behind after one round keeps its times: behind the reference too, where
+PyTorch may stay. The outputs of timed calls are not judged again: winners are verified.
 """
 
 import math
@@ -52,12 +52,12 @@ def time_screened(
     *,
     beside_compile: bool = False,
 ) -> None:
-    """Fill in the times of the trials that stand, of the reference, and of the reference inside
-    torch.compile ("compiled"). Launches do not count: in the whole, torch.compile or a CUDA graph
-    may launch what the trials launch here.
+    """Fills in the times of trials without a rejection, of the reference, and of the reference
+    inside torch.compile ("compiled"). Launches do not count: in the whole program, torch.compile or
+    a CUDA graph may launch the kernels that the trials launch here.
 
     Args:
-        provide: the session a trial's candidate is loaded in.
+        provide: returns the session in which a trial's candidate is loaded.
         repeats: timed calls a round; fewer where they take long.
         beside_compile: time torch.compile of the task's program.
     """
@@ -97,7 +97,8 @@ def time_screened(
 
 
 def _rival(task: Task, rules: Rules, seed: int) -> HostCalls | None:
-    """torch.compile of the task's program, compiled while others may use the GPU."""
+    """Returns torch.compile of the task's program, compiled while others may use the GPU; None if
+    there is none."""
     with computing(rules.device):
         inputs = task.inputs(derive(seed, "compiling") % (1 << 31), "plain", rules.device)
         call = compiled_reference(task, inputs, rules)
@@ -111,7 +112,7 @@ def _add_times(
     times_ms: list[float],
     timed: Callable[[Callable[[], float]], list[float]],
 ) -> bool:
-    """Add times of torch.compile; False where a call fails, for want of memory, say."""
+    """Adds times of torch.compile; returns False where a call fails, for example without memory."""
     rival.prepare(inputs, seed)
     try:
         times_ms += timed(rival.time)
@@ -126,8 +127,8 @@ def _add_times(
 def _in_the_race(
     trials: Sequence[Trial], times_ms: dict[str, list[float]], rivals_ms: Sequence[list[float]]
 ) -> list[Trial]:
-    """The trials that stand and are not far behind the fastest one, if any was timed, nor behind
-    PyTorch and torch.compile, unless the candidates must do all the work."""
+    """Returns the trials that stand and are not far behind the fastest one, if any was timed. In
+    `hybrid` mode they must not be far behind PyTorch and torch.compile either."""
     standing = [trial for trial in trials if trial.rejection is None]
     medians = [median(times_ms[trial.name]) for trial in standing if times_ms[trial.name]]
     if trials[0].rules.mode != "pure":
@@ -141,7 +142,7 @@ def _guest_ms(session: Session) -> float:
 
 
 def _timed(call_ms: Callable[[], float], warmup: int, repeats: int) -> list[float]:
-    """Times of calls in ms, those to warm up left out."""
+    """Returns times of calls in ms, without those to warm up."""
     last_ms = [call_ms() for _ in range(warmup)][-1]
     affordable = int(ROUND_MS / last_ms) if last_ms > 0 else repeats
     return [call_ms() for _ in range(min(max(affordable, MIN_REPEATS), repeats))]

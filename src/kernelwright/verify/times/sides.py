@@ -37,7 +37,7 @@ class HostSide(Protocol):
 
 
 class HostCalls:
-    """The reference, called."""
+    """The reference, called in this process."""
 
     def __init__(
         self,
@@ -146,22 +146,22 @@ class GuestCalls:
         return timed.time_ms
 
     def release(self) -> None:
-        """Let go of inputs and results."""
+        """Frees inputs and results in the guest."""
         self._session.release()
 
     def burst(self, num: int) -> None:
-        """Time `num` calls more, on the inputs at hand, to see whether the clocks agree."""
+        """Times `num` more calls on the inputs at hand, to see whether the clocks agree."""
         idle = self._time(is_idle=True, repeats=num)
         timed = self._time(repeats=num)
         beyond_ms = (timed.wall_ms - timed.time_ms) - (idle.wall_ms - idle.time_ms)
         self.believed.bursts.append(Burst(num, timed.time_ms, beyond_ms))
 
     def forget_times(self) -> None:
-        """Forget the times of calls that were made to warm up."""
+        """Forgets the times of calls that were made to warm up."""
         self.believed = Believed()
 
     def ran(self, like: Sequence[torch.Tensor]) -> Ran:
-        """The results of the last timed call.
+        """Returns the results of the last timed call.
 
         Args:
             like: as of `Guest.run`.
@@ -171,7 +171,7 @@ class GuestCalls:
 
 @contextmanager
 def tf32_allowed(precision: Precision) -> Iterator[None]:
-    """Under the policy `tf32` the reference may use TF32 too; else it keeps its own settings."""
+    """Lets the reference use TF32 under the policy `tf32`; else it keeps its own settings."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
     try:
@@ -183,7 +183,7 @@ def tf32_allowed(precision: Precision) -> Iterator[None]:
 
 
 def same_bits(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
-    """Bit for bit, NaN included."""
+    """Whether the tensors are equal bit for bit, NaN included."""
     return len(some) == len(others) and all(
         TensorMeta.of(a) == TensorMeta.of(b)
         and not (a.is_meta or b.is_meta)

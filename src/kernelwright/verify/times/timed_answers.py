@@ -17,6 +17,8 @@ MAX_ANSWERS = 4096
 
 
 class TimedAnswers:
+    """Keeps the reference's answers to the inputs of timed calls."""
+
     def __init__(self, rules: Rules, max_bytes: int = 0) -> None:
         """
         Args:
@@ -28,8 +30,8 @@ class TimedAnswers:
 
     @stage("answer timed calls")
     def of(self, task: Task, seed: int) -> ReferenceAnswer | None:
-        """The answer to the plain inputs that `seed` draws. None where the reference draws random
-        numbers: calls in a row differ by design then, and are not compared.
+        """Returns the answer to the plain inputs that `seed` draws. None where the reference draws
+        random numbers: calls in a row differ by design then, and are not compared.
 
         Raises:
             UsageError: the reference fails on them.

@@ -91,17 +91,18 @@ _HUGE = 1e300
 
 
 def compare(outputs: Sequence[torch.Tensor], expected: Expected, precision: str) -> Comparison:
-    """The worst error figures over all outputs and the first reason to reject, if any."""
+    """Compares the outputs of one call with the expected values. Gives the error figures of the
+    worst output, and a mismatch if an output is wrong. `precision` is a value of `Precision`."""
     return compare_all([(outputs, expected)], precision)[0]
 
 
 def compare_all(
     answers: Sequence[tuple[Sequence[torch.Tensor], Expected]], precision: str
 ) -> list[Comparison]:
-    """One comparison for each (outputs, expected).
+    """Compares several calls: one `Comparison` for each (outputs, expected), in order.
 
-    On a GPU everything is queued and waited for once: beside many other judges, waiting is what
-    takes the time.
+    On a GPU all sums are queued first, and the host waits once. With many judges on one GPU, the
+    waits take most of the time.
     """
     # Structures are compared before complex values become pairs of reals, which have other shapes.
     structures = [structure_mismatch(outputs, expected.native) for outputs, expected in answers]
@@ -155,13 +156,14 @@ def _decide(
     mismatch: Mismatch | None = None
     for i, (output, sums) in enumerate(zip(outputs, values, strict=True)):
         where = f"output {i}" if len(outputs) > 1 else "the output"
-        # The first mismatch is reported, but the loop goes on: error figures are of all outputs.
+        # A wrong value does not end the loop: the error figures cover all outputs.
         if not output.dtype.is_floating_point:
             mismatch = mismatch or _exact_mismatch(sums, output, where)
             continue
         sizes = _Sizes(*sums)
         stray = _stray_mismatch(sizes, output, where)
-        if stray:  # errors of an output with a stray NaN mean nothing
+        # With a stray NaN the errors of this output mean nothing, so the loop ends here.
+        if stray:
             return Comparison(errors, stray)
         figures, wrong = _judge_values(sizes, output, precision)
         errors = worse(errors, figures)
@@ -171,25 +173,28 @@ def _decide(
 
 
 def worse(first: ErrorFigures | None, second: ErrorFigures | None) -> ErrorFigures | None:
-    """The case of two that used up more of the allowed error."""
+    """Returns the figures that use more of their allowed error; None counts as no error."""
     if first is None or second is None:
         return first or second
     return max(first, second, key=share_of_allowed)
 
 
 def share_of_allowed(errors: ErrorFigures) -> float:
-    """Above 1: wrong."""
+    """Returns the larger error (max or rms) as a share of its bound. Above 1 the output is wrong
+    under `strict` and `tf32`; `kernelbench` compares another figure."""
     return max(errors.max_candidate / errors.max_allowed, errors.rms_candidate / errors.rms_allowed)
 
 
 def strangeness(
     outputs: Sequence[torch.Tensor], native: Tensors, errors: ErrorFigures | None
 ) -> float:
-    """How far outputs lie from the reference's own, by rms, as a share of what both may err
-    together: a glance that costs no oracle. Above 1 is worth judging.
+    """Returns how suspicious outputs are, without the cost of an oracle: their rms distance from
+    the reference's own, as a share of the error that both may have. Above 1 is worth judging.
+
+    The figure is infinite where structure, integers or the places of special values differ.
 
     Args:
-        errors: of the same computation on other inputs; None where nothing is floating-point.
+        errors: of the same computation on other inputs; None if no output is floating-point.
     """
     if structure_mismatch(outputs, native) is not None:
         return math.inf
@@ -216,7 +221,7 @@ def _strangeness(y: torch.Tensor, native: torch.Tensor, errors: ErrorFigures | N
 
 
 def structure_mismatch(outputs: Sequence[torch.Tensor], expected: Tensors) -> Mismatch | None:
-    """The first difference in number, dtype, shape or memory layout."""
+    """Returns the first difference in number, dtype, shape or memory layout, if there is any."""
     if len(outputs) != len(expected):
         return _structure(f"{len(outputs)} outputs, the reference has {len(expected)}")
     for i, (output, reference) in enumerate(zip(outputs, expected, strict=True)):
@@ -237,7 +242,8 @@ def _structure(message: str) -> Mismatch:
 
 
 def _same_layout(output: torch.Tensor, reference: torch.Tensor) -> bool:
-    """Contiguous is always good: whatever reads the reference's layout reads that one too."""
+    """Whether the strides are the reference's, or the output is contiguous. A caller that reads the
+    reference's layout can read contiguous memory too."""
     strides = zip(output.stride(), reference.stride(), strict=True)
     expanded = [dim for dim, pair in enumerate(strides) if pair == (0, 0)]
     for dim in reversed(expanded):  # in both, one element stands for all of this dimension
@@ -249,7 +255,7 @@ def _same_layout(output: torch.Tensor, reference: torch.Tensor) -> bool:
 
 
 def _chunks(*tensors: torch.Tensor) -> Iterator[Tensors]:
-    """Equal slices of flattened tensors of one shape, on the first one's device."""
+    """Yields equal slices of flattened tensors of one shape, on the first tensor's device."""
     flat = [t.detach().reshape(-1) for t in tensors]
     device = flat[0].device
     size = _CHUNK[device.type]
@@ -258,8 +264,8 @@ def _chunks(*tensors: torch.Tensor) -> Iterator[Tensors]:
 
 
 def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
-    """The sums for output `i`, float64 on its device: for integers the number of elements that
-    differ, else the fields of `_Sizes`."""
+    """Returns the sums for output `i`, a float64 vector on its device: for integers and booleans
+    the number of wrong elements, else the arguments of `_Sizes` in order."""
     native, oracle = expected.native[i], expected.oracle[i]
     if not output.dtype.is_floating_point:
         return _num_differing(output, native, oracle)
@@ -292,7 +298,12 @@ def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
 
 
 class _Sizes:
-    """Counts, sums and largest values of one floating-point output."""
+    """Counts (`_stray`), sums (`_energy`) and largest values of one floating-point output.
+
+    Args:
+        rest: number of compared elements, rms of the oracle, largest excess of `kernelbench`; then
+            a sum of squared errors for each answer, and a largest relative error for each answer.
+    """
 
     def __init__(
         self,
@@ -316,7 +327,8 @@ class _Sizes:
 def _num_differing(
     output: torch.Tensor, native: torch.Tensor, oracle: torch.Tensor
 ) -> torch.Tensor:
-    """Integers and booleans; an argmax that rounding decides may follow reference or oracle."""
+    """Counts wrong integers or booleans. Where rounding decides an argmax, the element may equal
+    reference or oracle."""
     wrong = torch.zeros(1, dtype=torch.float64, device=output.device)
     for y, n, o in _chunks(output, native, oracle):
         wrong += ((y != n) & (y != o)).sum()
@@ -333,11 +345,14 @@ def _exact_mismatch(values: list[float], output: torch.Tensor, where: str) -> Mi
 def _stray(
     y: torch.Tensor, n: torch.Tensor, o: torch.Tensor, expected: Expected
 ) -> tuple[torch.Tensor, ...]:
-    """Numbers of elements that are special (NaN or infinite) where both answers are finite; that do
-    not follow their special values; that are finite where the reference overflows, and not near the
-    oracle; and that do not overflow in the same way, which counts where nothing else is compared.
+    """Counts elements of `y` that are wrong in NaN or infinity (special values).
 
-    A reference that overflows its own dtype may be matched in any special value, or bettered.
+    Returns:
+        stray: elements that are special where reference `n` and oracle `o` are finite.
+        missing: reference and oracle are special, and `y` is finite or special in another way.
+        adrift: the reference alone overflows, and `y` is finite but not near the oracle.
+        lost: the reference alone overflows, and `y` is neither the same special value nor near the
+            oracle. This count decides only where no element is finite in both answers.
     """
     y_finite, n_finite, o_finite = y.isfinite(), n.isfinite(), o.isfinite()
     # A special value is settled if reference or oracle has the same: either may be right.
@@ -345,7 +360,7 @@ def _stray(
     missing = ~n_finite & ~o_finite & (y_finite | ~settled)
     if (
         expected.is_nan_free
-    ):  # a NaN of the oracle asks for nothing, an infinity for no finite value
+    ):  # a NaN of the oracle accepts any value; an infinity accepts any special value
         missing = ~n_finite & o.isinf() & y_finite
     # A kernel that sums in a wider type may have the finite value where the reference overflows.
     is_near = (y.double() - o).abs() <= NEAR * o.double().abs()
@@ -360,8 +375,8 @@ def _stray(
 
 
 def _energy(o: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Sums of squares and of fourth powers of the oracle where both answers are finite, and the
-    number of such elements."""
+    """Returns sums of squares and of fourth powers of the oracle, and the number of elements. An
+    element counts if it is finite in oracle and reference."""
     valid = o.isfinite() & n.isfinite()
     squares = torch.where(valid, o.double(), 0.0).square()
     return squares.sum(), squares.square().sum(), valid.sum()
@@ -400,25 +415,25 @@ def _judge_values(
 
 
 def floor_ulps(dtype: torch.dtype) -> float:
-    """How far off, by rms, any computation in this type may be, before it is rounded."""
+    """Returns the rms error, in ulps of this type, that any computation in the type may have."""
     return FLOOR_ULPS[dtype][0]
 
 
 def least_ulps(dtype: torch.dtype) -> float:
-    """How far off any result may be: half an ulp where rounding is all there is, as kernels compute
-    16-bit types in fp32; else one."""
+    """Returns the error, in ulps of this type, that any single result may have: half an ulp of 16
+    bits, because kernels compute in fp32 and round once; else one ulp."""
     return min(1.0, FLOOR_ULPS[dtype][0])
 
 
 def _error(answer: torch.Tensor, oracle: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
-    """|answer - oracle|; none where nothing is compared, or an answer has overflowed in a type that
-    another would not have: it allows nothing."""
+    """Returns |answer - oracle|; 0 where `valid` is false or the answer is not finite. A tolerated
+    answer that overflows must allow no error. `_stray` counts special values of the candidate."""
     is_compared = valid & answer.isfinite()
     return torch.where(is_compared, answer.double() - oracle, 0.0).abs()
 
 
 def scales(oracle: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
-    """|o| + rms(o) of each element, float64: what its error is a share of."""
+    """Returns the scale of each element's error: |o| + rms(o), in float64."""
     o = oracle.double().abs()
     valid = o.isfinite() & native.isfinite()
     rms = (torch.where(valid, o, 0.0).square().sum() / valid.sum().clamp(min=1)).sqrt()
@@ -426,7 +441,8 @@ def scales(oracle: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
 
 
 def effective_count(output: torch.Tensor) -> float:
-    """How many elements carry the energy: (sum y^2)^2 / sum y^4, from 1 to their number."""
+    """Returns the participation ratio (sum y^2)^2 / sum y^4: how many elements carry the energy,
+    from 1 to their number."""
     sums = torch.zeros(3, dtype=torch.float64, device=output.device)
     for (y,) in _chunks(output):
         sums += torch.stack(_energy(y, y))
@@ -435,13 +451,15 @@ def effective_count(output: torch.Tensor) -> float:
 
 
 def _effective(squares: float, fourths: float, count: float) -> float:
+    # Fourth powers overflow above 1e77 and vanish below 1e-81: then all elements count.
     effective = squares * squares / fourths if fourths else math.inf
     return effective if math.isfinite(effective) else count
 
 
 def _figures(sizes: _Sizes, dtype: torch.dtype) -> ErrorFigures:
-    """An rms over few elements that count is a sample of few: for one it may reach four times what
-    many may."""
+    """Returns errors and bounds of one output. The reference's rms error over few elements is a
+    small sample. So the rms bound grows by 1 + FEW / sqrt(n), which is 4 for one effective
+    element."""
     rms_floor, max_floor = (ulps * torch.finfo(dtype).eps for ulps in FLOOR_ULPS[dtype])
     # rms(y - o) / rms(o) over n elements: the root of the sum of squares over rms(o) * sqrt(n)
     scale = sizes.rms * max(sizes.count, 1.0) ** 0.5

@@ -1,7 +1,7 @@
-"""The elements of one output that rounding decides, as other roundings of the reference show them.
+"""Finds the elements of one output that rounding decides, by other roundings of the reference.
 
-An element is *off* where it is wrong, *unsettled* where some rounding makes another one of it, and
-*explained* where it is what some rounding makes.
+An element is *off* if the candidate's value is wrong. An element is *unsettled* if some rounding of
+the reference changes it. An off element is *explained* if a rounding gives the candidate's value.
 """
 
 from abc import ABC, abstractmethod
@@ -18,12 +18,14 @@ MOST_UNSETTLED = 0.5
 
 
 class Look(ABC):
-    """A look at one output, to which roundings are added.
+    """One output of the candidate, and the values that roundings of the reference give it.
+
+    All tensors have the shape of the output and are moved to its device.
 
     Args:
-        output: the candidate's; whatever device the others are on, it is all done on its own.
-        native: the reference's in its own type.
-        oracle: in fp64.
+        output: the candidate's output.
+        native: the reference's output in its own type.
+        oracle: the reference's output in fp64.
     """
 
     off: torch.Tensor
@@ -35,19 +37,19 @@ class Look(ABC):
 
     @abstractmethod
     def add(self, moved: torch.Tensor) -> None:
-        """The answer under another rounding."""
+        """Adds the reference's output under another rounding."""
 
     @abstractmethod
     def explained(self) -> torch.Tensor: ...
 
     @property
     def num_left(self) -> int:
-        """Elements that are off and not explained."""
+        """Number of elements that are off and not explained."""
         return int((self.off & ~self.explained()).sum())
 
     @property
     def may_be_rounding(self) -> bool:
-        """Few are off, and others are there to judge by."""
+        """Few elements are off, and enough others are left to judge by."""
         num_off, numel = int(self.off.sum()), self.off.numel()
         num_columns = self.off.shape[-1] if self.off.ndim > 1 else 1
         most_off = max(1, num_columns, MOST_OFF * numel)
@@ -55,16 +57,16 @@ class Look(ABC):
 
     @property
     def leaves_enough(self) -> bool:
-        """Most elements are settled."""
+        """At most half of the elements are unsettled: the others still judge the candidate."""
         return int(self.unsettled.sum()) <= MOST_UNSETTLED * self.unsettled.numel()
 
     def settled(self) -> torch.Tensor:
-        """The output with the reference's elements in place of those that are off."""
+        """Returns the output with the reference's value in each element that is off."""
         return torch.where(self.off, self.native, self.output) if self.off.any() else self.output
 
 
 class Exact(Look):
-    """Integers and booleans: explained is what is equal."""
+    """Integers and booleans. An element is explained if a rounding gives exactly this value."""
 
     def __init__(self, output: torch.Tensor, native: torch.Tensor, oracle: torch.Tensor) -> None:
         super().__init__(output, native, oracle)
@@ -82,11 +84,13 @@ class Exact(Look):
 
 
 class Stepped(Look):
-    """Floating-point values beyond a step: explained is what lies between those that roundings
-    make, where these lie apart.
+    """Floating-point values around a step, such as a floor or a comparison.
+
+    An element is explained if roundings move the reference's value beyond the margin, and the
+    candidate's value lies between the values that roundings give.
 
     Args:
-        limit: the error that is allowed of an element, as a share of its scale.
+        limit: the error that an element may have, as a share of its scale (`compare.scales`).
     """
 
     def __init__(
@@ -107,10 +111,12 @@ class Stepped(Look):
         self.unsettled = self.unsettled | (is_apart & moved.isfinite())
 
     def _span(self, values: torch.Tensor) -> None:
+        # An overflow under one rounding must not widen the span to infinity.
         finite = torch.where(values.isfinite(), values, self.oracle)
         self.low, self.high = torch.minimum(self.low, finite), torch.maximum(self.high, finite)
 
     def explained(self) -> torch.Tensor:
         y = self.output.double()
+        # Without `unsettled`, the plain errors of the reference would explain wrong values.
         is_between = (y >= self.low - self.margin) & (y <= self.high + self.margin)
         return self.unsettled & is_between

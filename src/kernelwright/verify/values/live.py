@@ -50,7 +50,10 @@ class Live:
         """Call the reference on copies of the inputs; its state stays as the call left it.
 
         Args:
-            seed: of the generators that the call may draw from.
+            seed: seed of the generators that the call may draw from.
+
+        Returns:
+            Outputs, and every change of state, attributes and inputs that the call made.
         """
         own = tree_map(copied, inputs)
         before, plain_before = _copy_of(_state(self._native)), attributes(self._native)
@@ -66,7 +69,7 @@ class Live:
         state_shared = frozenset(_held(native, after))
         structure = flatten(result)[0]
         left = {i: copied(value) for i, value in enumerate(own) if isinstance(value, torch.Tensor)}
-        del own  # gigabytes, which float64 needs
+        del own  # frees gigabytes before the float64 copies are made
         oracle, left_double = self._in_double(self._double, inputs, seed)
         tolerated: tuple[tuple[torch.Tensor, ...], ...] = ()
         if self._rounded is not None:
@@ -74,7 +77,7 @@ class Live:
         *changes, is_finite, has_nan = read(
             [*flags, _any_finite(native, oracle), _any_nan(oracle)], self._device
         )
-        # a write in place of equal values shows in the version: a kernel may round there
+        # Versions show a write in place that leaves equal values: a kernel may round there.
         changed_inputs = {i for i in range(len(inputs)) if changes[i] or i in written}
         changed = [
             name
@@ -104,7 +107,7 @@ class Live:
     def _in_double(
         self, call: Callee, inputs: list[Any], seed: int, *, tf32: bool = False
     ) -> tuple[tuple[torch.Tensor, ...], list[Any]]:
-        """The outputs, and the inputs as the call left them."""
+        """Returns the fp64 outputs, and the fp64 inputs as the call left them."""
         own = doubled(inputs)
         with seeded(seed, self._device):
             result = called_in_double(call, own, self._draws, tf32=tf32)
@@ -144,12 +147,13 @@ class Live:
 
 
 def _versions(values: Iterable[tuple[Any, Any]]) -> dict[Any, int]:
-    """How often each tensor has been written, by its key."""
+    """Returns the version counter of each tensor, by its key. PyTorch counts writes in place."""
     return {key: value._version for key, value in values if isinstance(value, torch.Tensor)}
 
 
 def _state(call: Callee) -> State:
-    """Parameters and buffers by name; none of a plain function."""
+    """Returns parameters and buffers by name, also under each name of a tied one. A plain function
+    has none."""
     if not isinstance(call, torch.nn.Module):
         return {}
     entries = [
@@ -160,7 +164,8 @@ def _state(call: Callee) -> State:
 
 
 def _copy_of(state: State) -> State:
-    """Copies of all entries; where they have many bytes together, large entries are left out."""
+    """Returns copies of all entries. Where the entries exceed `COPIED_BYTES` together, those above
+    an equal share of these bytes are left out."""
     num_bytes = sum(tensor.nbytes for tensor in state.values())
     return {
         name: copied(tensor)
@@ -170,8 +175,11 @@ def _copy_of(state: State) -> State:
 
 
 def attributes(call: Callee) -> dict[str, Any]:
-    """Plain attributes of a module and its submodules by path: numbers, strings, and tensors that
-    are no buffers."""
+    """Returns plain attributes of a module and its submodules by path.
+
+    Plain are numbers, strings, None, and tensors that are neither parameters nor buffers. A plain
+    function has none.
+    """
     if not isinstance(call, torch.nn.Module):
         return {}
     values: dict[str, Any] = {}
@@ -187,11 +195,12 @@ def attributes(call: Callee) -> dict[str, Any]:
     return values
 
 
+# PyTorch gives every module these attributes: `_parameters`, `_buffers`, hooks.
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Attributes that a call changed or added -> their values now."""
+    """Returns the attributes that a call changed or added, with their new values."""
     return {path: value for path, value in after.items() if not same(before.get(path), value)}
 
 
@@ -210,7 +219,7 @@ def copied(value: Any) -> Any:
     if value.is_contiguous() or value.layout is not torch.strided or 0 in value.stride():
         return value.clone()
     copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-    return copy.copy_(value)  # clone() would close gaps between rows
+    return copy.copy_(value)  # clone() would close gaps between rows: other strides
 
 
 def differs(left: Any, right: Any) -> torch.Tensor:
@@ -220,18 +229,20 @@ def differs(left: Any, right: Any) -> torch.Tensor:
         return torch.tensor(False)
     if left.shape != right.shape:
         return torch.tensor(True)
+    # NaN becomes an ordinary number, because NaN != NaN would report a change of equal tensors.
     return torch.ne(left.nan_to_num(0.5), right.nan_to_num(0.5)).any()
 
 
 def read(flags: list[torch.Tensor], device: torch.device) -> list[bool]:
-    """The values of the flags, with one wait for the GPU: beside other judges, waits take the most
-    time."""
+    """Returns the values of the flags, with a single wait for the GPU. Beside other judges, waits
+    take the most time."""
     values: list[bool] = torch.stack([flag.to(device) for flag in flags]).tolist()
     return values
 
 
 def _any_finite(native: tuple[torch.Tensor, ...], oracle: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """An output has a finite element, natively and in float64, or no output has elements."""
+    """Whether some output has finite elements, natively and in float64. True if no output has
+    elements."""
     pairs = [(n, o) for n, o in zip(native, oracle, strict=True) if n.numel() and o.numel()]
     flags = [(n.isfinite().any() & o.isfinite().any().to(n.device)) for n, o in pairs]
     return torch.stack(flags).any() if flags else torch.tensor(True)
@@ -243,6 +254,7 @@ def _any_nan(oracle: tuple[torch.Tensor, ...]) -> torch.Tensor:
 
 
 def _aliases(outputs: tuple[torch.Tensor, ...], inputs: list[Any]) -> Iterator[tuple[int, int]]:
+    """Yields (output, input) numbers of pairs that share memory."""
     for i, output in enumerate(outputs):
         for j, value in enumerate(inputs):
             if isinstance(value, torch.Tensor) and _is_shared(output, value):
@@ -250,7 +262,7 @@ def _aliases(outputs: tuple[torch.Tensor, ...], inputs: list[Any]) -> Iterator[t
 
 
 def _shared(outputs: tuple[torch.Tensor, ...]) -> Iterator[tuple[int, int]]:
-    """Pairs of outputs that share memory, the smaller number first."""
+    """Yields pairs of outputs that share memory, the smaller number first."""
     for i, output in enumerate(outputs):
         for j in range(i):
             if _is_shared(output, outputs[j]):
@@ -258,12 +270,13 @@ def _shared(outputs: tuple[torch.Tensor, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _held(outputs: tuple[torch.Tensor, ...], state: State) -> Iterator[int]:
-    """Outputs that share memory with a parameter or buffer."""
+    """Yields the numbers of outputs that share memory with a parameter or buffer."""
     for i, output in enumerate(outputs):
         if any(_is_shared(output, tensor) for tensor in state.values()):
             yield i
 
 
 def _is_shared(left: torch.Tensor, right: torch.Tensor) -> bool:
+    # Storages of no bytes all have the address 0.
     storage, other = left.untyped_storage(), right.untyped_storage()
     return storage.data_ptr() == other.data_ptr() and storage.nbytes() > 0

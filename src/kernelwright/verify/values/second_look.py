@@ -51,10 +51,16 @@ times."""
 def check_values(
     task: Task, inputs: list[Any], seed: int, outputs: Tensors, expected: Expected, rules: Rules
 ) -> ErrorFigures | None:
-    """The error figures of outputs that are right at the first look or at the second.
+    """Compares outputs, with a second look where the first refuses them.
+
+    Args:
+        seed: seed of the generators in the call.
+
+    Returns:
+        The error figures; None if no output is floating-point.
 
     Raises:
-        WrongOutputs: they are not.
+        WrongOutputs: the outputs are wrong at both looks.
     """
     try:
         return checks.check_comparison(compare(outputs, expected, rules.precision))
@@ -71,14 +77,18 @@ def look_again(
     expected: Expected,
     rules: Rules,
 ) -> ErrorFigures | None:
-    """The error figures of outputs that rounding explains.
+    """Returns the error figures of outputs if rounding explains the errors of the first look.
+
+    Args:
+        wrong: the refusal of the first look.
+        task: must start from the state before the call, because the reference runs again.
 
     Raises:
-        WrongOutputs: it does not.
+        WrongOutputs: rounding does not explain the outputs.
     """
     # Structure, NaN and aliases are not questions of rounding.
     if wrong.code is not Code.WRONG_VALUES or rules.precision is Precision.KERNELBENCH:
-        raise wrong  # that policy knows no such thing
+        raise wrong  # the suite's own rule has no second look
     expectations = [expected]
     try:
         if is_close(wrong.errors) and _is_off(wrong.errors):
@@ -89,15 +99,16 @@ def look_again(
                 return comparison.errors
         for expectation in expectations:
             settled = _settled(task, inputs, seed, outputs, expectation, rules)
+            # Only the elements that roundings explain are replaced, so all others are judged again.
             if settled is not outputs:
                 return checks.check_comparison(compare(settled, expectation, rules.precision))
-    except UsageError:  # moved values may leave what an operator is defined for
+    except UsageError:  # moved values may leave the domain of an operator of the reference
         raise wrong from None
     raise wrong
 
 
 def is_close(errors: ErrorFigures | None) -> bool:
-    """They may be rounding that was magnified."""
+    """Whether the errors are small enough to be magnified rounding: at most `CLOSE` bounds."""
     return errors is not None and share_of_allowed(errors) <= CLOSE
 
 
@@ -109,7 +120,10 @@ def _is_off(errors: ErrorFigures | None) -> bool:
 def tolerant(
     task: Task, inputs: list[Any], seed: int, expected: Expected, rules: Rules
 ) -> Expected:
-    """The same expectation, allowing what an ulp in inputs and results of operators does."""
+    """Returns the expectation with a wider bound, from nudged fp64 answers.
+
+    The nudges move inputs and results of operators by at most an ulp (`Task.nudged`).
+    """
     floats = [output for output in expected.oracle if output.is_floating_point()]
     # The error of one element is one draw; of many elements, their rms hardly varies. So few
     # elements need many nudges.
@@ -124,15 +138,15 @@ def tolerant(
 
 
 def _are_alike(moved: Tensors, oracle: Tensors) -> bool:
-    """How many elements there are may be decided by values too."""
+    """Whether the shapes agree: values may decide how many elements an output has."""
     return [tensor.shape for tensor in moved] == [tensor.shape for tensor in oracle]
 
 
 def _settled(
     task: Task, inputs: list[Any], seed: int, outputs: Tensors, expected: Expected, rules: Rules
 ) -> Tensors:
-    """If roundings explain every off element: the outputs with the reference's value in each off
-    element. Otherwise the same outputs."""
+    """If roundings explain every off element: returns the outputs with the reference's value in
+    each off element. Otherwise returns the same object."""
     if sum(output.numel() for output in outputs) > MOST_ELEMENTS:
         return outputs
     tried = [_look(i, output, expected, rules) for i, output in enumerate(outputs)]
@@ -144,6 +158,7 @@ def _settled(
         return outputs
     for number in range(MOST_ROUNDINGS):
         other = task.rounded_otherwise(inputs, seed, rules.device, number)
+        # Elements have no counterpart where rounding decides how many there are.
         if not _are_alike(other, expected.oracle):
             break
         for look, moved in zip(looks, other, strict=True):
@@ -160,7 +175,7 @@ def _settled(
 
 
 def _look(i: int, output: torch.Tensor, expected: Expected, rules: Rules) -> Look | None:
-    """None where rounding explains nothing."""
+    """Returns the look at output `i`; None where special values are wrong."""
     native, oracle = expected.native[i], expected.oracle[i]
     if not output.dtype.is_floating_point:
         return Exact(output, native, oracle)

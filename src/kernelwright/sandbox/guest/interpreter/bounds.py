@@ -1,4 +1,4 @@
-"""Guest side: where interpreted kernels may read and write."""
+"""Guest side: the memory that interpreted kernels may read and write."""
 
 import gc
 from typing import Any
@@ -39,7 +39,7 @@ class MemoryBounds:
         self.names = [name for _, _, name in ordered]
 
     def check(self, what: str, pointers: Any, mask: np.ndarray[Any, Any]) -> None:
-        """Raise OutOfBounds unless every unmasked element lies in one argument's storage."""
+        """Raises OutOfBounds unless every unmasked element lies in one argument's storage."""
         addresses = pointers.data[np.broadcast_to(mask, pointers.data.shape)].reshape(-1)
         if addresses.size == 0:
             return
@@ -63,7 +63,8 @@ class MemoryBounds:
         return addresses[~inside]
 
     def _pointed_to(self) -> list[tuple[str, torch.Tensor]]:
-        """Living tensors at addresses that arguments hold; none that is an argument already."""
+        """Returns living tensors at addresses that arguments hold, except those that are arguments
+        already."""
         tables = [t for _, t in self._named if t.dtype in (torch.int64, torch.uint64)]
         if not tables:
             return []

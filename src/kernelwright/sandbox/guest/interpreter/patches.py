@@ -26,7 +26,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def forget(module: str) -> None:
-    """Let go of what was rewritten for the functions of a module."""
+    """Removes the functions that were rewritten for a module, which Triton would keep alive."""
     rewritten = stock.InterpretedFunction.rewritten_fn
     for function in [patched for patched in rewritten if patched.__module__ == module]:
         del rewritten[function]
@@ -116,7 +116,8 @@ def _install_bounds() -> None:
 
 
 def _install_load_and_store(builder: Any) -> None:
-    """The C++ side moves plain types only: bfloat16 crosses as its bits."""
+    """Checks the bounds of each load and store. The C++ side moves plain types only, so bfloat16
+    crosses as its bits."""
     stock_load, stock_store = builder.create_masked_load, builder.create_masked_store
 
     def load(self: Any, ptrs: Any, mask: Any, other: Any, *hints: Any, **named: Any) -> Any:

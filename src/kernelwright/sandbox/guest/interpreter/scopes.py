@@ -1,7 +1,8 @@
-"""Guest side: `triton.language` is patched once for a launch.
+"""Guest side: patches `triton.language` once for a launch.
 
-Stock, the interpreter looks through all members of `triton.language` and patches the builtins, at
-each launch and at each call of a kernel function by another. That is a third of a softmax's time.
+Triton's interpreter looks through all members of `triton.language` and patches the builtins, at
+each launch and at each call of a kernel function by another. That takes a third of a softmax's
+time.
 """
 
 import inspect
@@ -27,7 +28,7 @@ class _Scope:
         _Scope.depth += 1
 
     def give(self, module_globals: dict[str, Any], names: dict[str, Any]) -> None:
-        """Let names of a kernel's module stand for what was patched."""
+        """Binds names of a kernel's module to the patched functions."""
         self._globals, self._stock = module_globals, names
         module_globals.update({name: getattr(tl, value.__name__) for name, value in names.items()})
 
@@ -39,7 +40,8 @@ class _Scope:
 
 
 def _builtins_of(fn: Any) -> dict[str, Any]:
-    """Builtins that a kernel's module imported by name: `from triton.language import load`."""
+    """Returns builtins that a kernel's module imported by name: `from triton.language import
+    load`."""
     module_globals = fn.__globals__
     values = ((name, module_globals.get(name)) for name in fn.__code__.co_names)
     return {

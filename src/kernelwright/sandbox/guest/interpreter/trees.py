@@ -1,8 +1,9 @@
-"""Guest side: sums, and reductions and scans by a function of one's own, in the interpreter.
+"""Guest side: sums, and reductions and scans by a kernel's own function, in the interpreter.
 
-Stock goes through a block element by element, each as a tensor of its own: seconds a block. Here
-neighbours are combined as whole arrays, in a tree as on a GPU; the order of operands stays. Stock
-also adds up all axes but the last one element after the other, which errs more than a GPU's tree.
+Triton's interpreter goes through a block element by element, each as a tensor of its own: seconds a
+block. Here neighbours are combined as whole arrays, in a tree as on a GPU; the order of operands
+stays. Triton's interpreter also sums all axes but the last element by element, with a larger error
+than a GPU's tree.
 """
 
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ def _scan(self: Any, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _combined(self: Any, inputs: Sequence[Any], left: Arrays, right: Arrays) -> Arrays:
-    """The results of the kernel's function for two stretches of every input."""
+    """Returns the results of the kernel's function for two parts of every input."""
     sides = [
         self.to_tensor(one, arg.dtype)
         for side in (left, right)
