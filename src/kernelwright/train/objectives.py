@@ -91,7 +91,7 @@ def hinge(logps: Tensor, old_logps: Tensor, mask: Tensor, *, beta: float, delta:
     Args:
         logps, old_logps, mask: (B, T), as for `drpo`.
     """
-    # The old policy drew these tokens, so the plain mean is an unbiased estimate of KL(old || new).
+    # The old policy drew these tokens, so the plain mean estimates KL(old || new) without weights.
     kl = ((old_logps.detach() - logps) * mask).sum() / mask.sum().clamp(min=1)
     return beta * (kl - delta).clamp(min=0.0).square()
 

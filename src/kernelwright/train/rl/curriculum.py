@@ -140,8 +140,8 @@ class Curriculum:
         Raises:
             UsageError: all programs of the level are barred.
         """
-        # A level may have tens of thousands of programs: weighing them all for each draw is slow, so
-        # one is drawn and accepted by its weight. Tries are bounded: all may be taken or barred.
+        # A level may have tens of thousands of programs, too many to weigh all for each draw. So a
+        # draw is accepted by the program's weight. Tries are bounded: all may be taken or barred.
         for _ in range(0 if self._is_even else TRIES):
             name = Name(level, rng.randrange(self.sizes[level]))
             if name not in taken and rng.random() < self.weight(name):

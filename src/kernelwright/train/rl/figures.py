@@ -108,7 +108,10 @@ def geometric_mean(values: Sequence[float]) -> float | None:
 
 
 def _groups(groups: Sequence[Hashable], outcomes: Sequence[Outcome | None]) -> Record:
-    """Groups by whether their answers are right, wrong, or both, which alone teaches."""
+    """How many groups have both right and wrong answers ("mixed"), right or wrong ones alone.
+
+    Answers without an outcome do not count.
+    """
     kinds: dict[Hashable, set[bool]] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if outcome is not None:

@@ -1,4 +1,4 @@
-"""The programs of a run: to learn from, and held out; read from files, or drawn into one."""
+"""The programs of a run, to learn from and held out. They are read from files, or drawn first."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,9 @@ def programs_of(
     say: Say,
     stored: Iterable[PoolProgram] = (),
 ) -> TrainingPrograms:
-    """Each program once, on one side. Which of them are a benchmark's is seen when they are opened.
+    """Read all programs, each once, and put each on one side: to learn from, or held out.
+
+    Programs to learn from may still be a benchmark's here. `opened` sees that when they are used.
 
     Args:
         folder: of the run; programs to draw are drawn into it, once.
@@ -103,7 +105,10 @@ def programs_of(
 
 
 def _chosen(held: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
-    """The same whatever the order of files: at most so many of each level."""
+    """At most `validation.programs` of each level, without those of benchmarks.
+
+    The choice depends on the programs and the seed alone, not on the order of files.
+    """
     by_level: dict[int, list[ProgramSource]] = defaultdict(list)
     for source in sorted(held, key=lambda source: derive(recipe.seed, source.fingerprint)):
         by_level[source.level].append(source)
@@ -135,7 +140,7 @@ def opened(source: ProgramSource, avoid: tuple[str, ...]) -> Program | None:
 
 
 def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
-    """The file of programs that the recipe has drawn, finished if drawing was cut short."""
+    """Draw the recipe's programs into `out`, or finish a file that was cut short. Returns `out`."""
     groups = tuple(
         LevelGroup(name=f"level {level}", level=int(level), num=number, may_lack=True)
         for level, number in recipe.programs.draw.items()
