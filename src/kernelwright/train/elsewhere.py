@@ -106,7 +106,8 @@ def outcomes_of(
 
 
 def outcome_of(finding: JudgedCandidate, program: str) -> Outcome | None:
-    """None where our side failed, or the program cannot be judged by: that is warned of."""
+    """The outcome of a finding. None if our side failed, or the program cannot be judged by. The
+    latter is warned of, since every answer to that program is lost."""
     if finding.verdict is not None:
         return Outcome.of(finding.verdict)
     if finding.is_usage:
@@ -115,8 +116,11 @@ def outcome_of(finding: JudgedCandidate, program: str) -> Outcome | None:
 
 
 def reward_named(name: str) -> Callable[[Outcome], Reward]:
-    """Raises:
-    UsageError: there is none of this name.
+    """The reward function of a name, with the papers' settings. `modelled` is left out, since it
+    reads an estimate that outcomes have only in our own trainer.
+
+    Raises:
+        UsageError: no reward has this name.
     """
     known = [reward for reward in REWARDS if reward != MODELLED]
     if name not in known:

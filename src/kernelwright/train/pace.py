@@ -36,13 +36,13 @@ class Pace(TrainerCallback):
         self._last_time = self._last_saved = time.monotonic()
 
     def progress(self, step: int) -> float:
-        """Share of the budget that is used when `step` begins, 0 to 1."""
+        """The share of the budget that is used after `step` steps, 0 to 1."""
         used = self.seconds / (60 * self.minutes) if self.minutes else step / self.steps
         return min(used, 1.0)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end the run after the step it is in, with a checkpoint."""
+        """Within this context, SIGTERM and SIGINT end the run with a checkpoint, after its step."""
         before = {number: signal.signal(number, self._note) for number in _HEEDED}
         try:
             yield
@@ -81,7 +81,7 @@ class Pace(TrainerCallback):
 
 
 def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
-    """The largest of each value over all processes."""
+    """The largest of each value over all processes, the same in each of them."""
     if args.world_size <= 1:
         return values
     import torch
@@ -92,7 +92,7 @@ def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
 
 
 def rate_factor(optimizer: OptimizerSettings, *, progress: float, since_began: int) -> float:
-    """The factor of the learning rate.
+    """The factor of the learning rate, 0 to 1: a linear warm-up times the decay.
 
     Args:
         progress: share of the budget that is used.

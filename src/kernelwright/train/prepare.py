@@ -36,7 +36,13 @@ class PreparedData:
 
 
 def prepare(recipe: SupervisedRecipe, folder: Path, workers: int) -> PreparedData:
-    """The first process of a machine does the work, the others read what it made.
+    """Make the model, the tokenizer and the rows of tokens that a recipe asks for.
+
+    The first process of a machine does the work, and the others read the files that it made.
+
+    Args:
+        folder: of the run.
+        workers: processes that tokenise.
 
     Raises:
         UsageError: no pairs to train on or to validate with, or a file or model that is broken.
@@ -100,7 +106,7 @@ def _model(
 
 
 def _texts(parts: Sequence[FilePart], number: int) -> Iterator[str]:
-    """Requests and answers of pairs for training, as many from each part."""
+    """Requests and answers of about `number` pairs for training, equally many from each part."""
     for part in parts:
         pairs = (pair for pair in read_part(part) if pair.split == TRAIN)
         for pair in islice(pairs, -(-number // len(parts))):

@@ -5,5 +5,6 @@ from accelerate import PartialState
 
 
 def this_process() -> PartialState:
-    """Joins the others on the first call; on a machine without a GPU they talk through gloo."""
+    """Accelerate's state of this process. The first call joins the run's other processes, through
+    gloo on a machine without a GPU."""
     return PartialState(cpu=not torch.cuda.is_available())

@@ -73,7 +73,7 @@ def train_sft(
 
 
 def _steps(recipe: SupervisedRecipe, prepared: PreparedData, rows_per_step: int) -> int:
-    """Optimiser steps of the whole budget; the clock's has no end of its own."""
+    """The optimiser steps of the whole budget; `ENDLESS_STEPS` for a budget in minutes."""
     steps_per_epoch = math.ceil(len(prepared.train) / rows_per_step)
     budget = recipe.budget
     if budget.steps:

@@ -26,13 +26,23 @@ def taught(program: str, limit: int, seed: int, precision: str) -> list[str]:
 
     Args:
         program: its canonical text.
+        limit: at most so many answers.
     """
     candidates = write_best(parse(program), limit=limit, seed=seed, precision=precision)
     return [answer_text(candidate) for candidate in candidates]
 
 
 def estimates(program: str, answers: Sequence[str], origin: str) -> list[Estimate]:
-    """The cost model's estimate of each answer to a program."""
+    """Read each answer to a program, and estimate its time.
+
+    Args:
+        program: its canonical text.
+        origin: of the candidates, for their records.
+
+    Returns:
+        For each answer why it holds no candidate (empty if it holds one), and its estimated seconds
+        (None if it holds none).
+    """
     parsed, rows = parse(program), list[Estimate]()
     for text in answers:
         answer = read_answer(text, origin=origin)
@@ -67,7 +77,8 @@ class Readers:
 
 
 def result_of(future: "Future[Result]") -> Result:
-    """
+    """The result of a task of `Readers`; waits for it.
+
     Raises:
         InfraError: the process died.
     """
