@@ -1,5 +1,4 @@
-"""The code that a user gets for a benchmark task, and its speed: functions of the task's record
-alone.
+"""The code that a user gets for a benchmark task, and its speed, by the task's record alone.
 
 The record's "form" names what `optimized.py` runs. The record of an older run has no form: a case
 whose kernels were kept delivered them, and in any other case the user got the original.
@@ -134,6 +133,8 @@ def _both(case: CaseLine) -> tuple[str, ...]:
 
 
 def _smallest(ratios: list[Ratio | None]) -> Ratio | None:
+    """The smallest ratio, each end of its interval the smallest of that end. None if a ratio is
+    missing; without an interval if one is missing."""
     known = [ratio for ratio in ratios if ratio is not None]
     if len(known) < len(ratios):
         return None

@@ -41,7 +41,10 @@ def fast_p(speedups: Sequence[float | None], p: float) -> float:
 
 
 def geometric_mean(ratios: Sequence[float], *seed_words: str) -> Mean:
-    """With a bootstrap interval over tasks, which the ratios and the seed's words decide.
+    """Geometric mean of ratios, with a 95% bootstrap interval over tasks.
+
+    Args:
+        seed_words: name the stream of resampling: equal ratios and words give equal intervals.
 
     Raises:
         ValueError: there are no ratios, or one is not above 0.

@@ -73,7 +73,7 @@ class Endpoint:
         return cls(url, model, **options)
 
     def ready(self) -> None:
-        """See that asking is possible at all, before long work that ends in asking.
+        """Check that the client library is there. Call this before long work that needs answers.
 
         Raises:
             UsageError: the client library is missing.
@@ -127,10 +127,11 @@ class Endpoint:
         temperature: float,
         seed: int,
     ) -> Continuation:
-        """The tokens that follow the tokens of a prompt: vLLM's `return_token_ids`.
+        """The tokens that follow a prompt of tokens. The server has to know vLLM's option
+        `return_token_ids`.
 
         Args:
-            client: of `client()`.
+            client: as `client()` returns it.
 
         Raises:
             UsageError: the server refuses the request, or tells no tokens.
@@ -180,7 +181,7 @@ class Endpoint:
         )
 
     def _refused(self, error: "openai.APIStatusError") -> UsageError | InfraError:
-        """4xx are the user's to mend, but for those that mean "later"."""
+        """The error for a status: ours for 5xx and for 4xx that mean "later", else the user's."""
         status, message = error.status_code, _first_line(error)
         if status in (408, 409, 429) or status >= 500:
             return InfraError(f"{self.url} answers {status}: {message}")

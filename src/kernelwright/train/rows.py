@@ -84,8 +84,9 @@ def _factors(setting: str, names: np.ndarray, factors: Mapping[str, float]) -> n
 
 
 def pack(pairs: "Dataset", chosen: np.ndarray, data: Data) -> "Dataset":
-    """Lay pairs into rows of at most `max_tokens`, by best fit of the longest first. Without packing
-    each pair has a row of its own.
+    """Lay pairs into rows of at most `max_tokens`, by best fit of the longest first.
+
+    Without packing each pair has a row of its own.
 
     Args:
         chosen: numbers of the pairs; one may occur several times.
