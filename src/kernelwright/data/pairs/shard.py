@@ -84,7 +84,7 @@ def read_shard(path: Path, wanted: Callable[[str], bool]) -> tuple[list[Record],
 
 
 def index_of(pairs: Sequence[Record]) -> list[list[str]]:
-    """The index of a tally: for each pair its id, its program's fingerprint, its answer's digest."""
+    """The index of a tally: for each pair its id, program fingerprint, answer digest."""
     return [
         [pair["id"], pair["canonical"], digest(pair["completion"][0]["content"])] for pair in pairs
     ]

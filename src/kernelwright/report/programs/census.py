@@ -1,4 +1,4 @@
-"""The contents of the programs of some files, counted from their records alone."""
+"""Counts the contents of programs: operators, shapes, dtypes, costs, from their records alone."""
 
 import json
 from collections import Counter
@@ -98,7 +98,7 @@ def read_census(paths: Iterable[Path]) -> tuple[Census, list[Record]]:
 
 
 def count_program(census: Census, line: Record) -> None:
-    """Add a program's record."""
+    """Add a program's record to the counts."""
     census.programs += 1
     if "drawn" in line:
         drawn = line["drawn"]
@@ -128,6 +128,7 @@ def _count_search(census: Census, drawn: Record) -> None:
 
 
 def _count_calls(census: Census, calls: list[Record]) -> None:
+    """Count operators, attributes and pairs of a program's calls, and its depth and width."""
     maker: dict[str, str] = {}
     depth: dict[str, int] = {}
     first: dict[str, int] = {}
