@@ -58,6 +58,7 @@ class _Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.peak_bytes = 0
 
     def add(self, values: Any) -> None:
+        """Count the storages of all tensors in nested values, and forget those that are freed."""
         for value in tree_leaves(values):
             if isinstance(value, torch.Tensor):
                 storage = value.untyped_storage()

@@ -60,6 +60,7 @@ def _tasks_in(folder: Path, level: int) -> Iterator[SuiteCase]:
 
 
 def place(case: SuiteCase) -> Place:
+    """Level and number of a case's task, the same for a task that was cast to bfloat16."""
     return level_number(case.level), case.id
 
 
@@ -125,5 +126,6 @@ def write_kernels(
 
 
 def kernel_file(case: SuiteCase) -> str:
+    """The name of a case's file of kernels, as KernelBench's scripts write it."""
     level, number = place(case)
     return f"level_{level}_problem_{number}_sample_{case.sample}_kernel.py"

@@ -124,6 +124,7 @@ def cases_of(
 ) -> Iterator[Record]:
     """A record for every sample that was asked for, except those that could not be judged."""
     for problem in problems:
+        # Samples that the policy did not give are cases too: all problems have as many.
         answered = list(answers[problem.name])
         answered += [{"malformed": UNANSWERED, "message": ""}] * (asking.samples - len(answered))
         for sample, answer in enumerate(answered):

@@ -103,8 +103,11 @@ def mean_share(shares: Sequence[float]) -> Mean:
 
 
 def gap(one: Mean, other: Mean) -> Mean:
-    """How far one mean share lies above another of other tasks, with Newcombe's interval from
-    theirs (Newcombe 1998, method 10); over as many tasks as the smaller of the two."""
+    """The difference of two mean shares over different tasks, one less other.
+
+    The interval is Newcombe's, from the intervals of both (Newcombe 1998, method 10). `num` is the
+    smaller number of tasks.
+    """
     value = one.value - other.value
     below = math.hypot(one.value - one.low, other.high - other.value)
     above = math.hypot(one.high - one.value, other.value - other.low)

@@ -98,6 +98,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         kind = _one_of(kind, value)
     if kind is Any:
         return _frozen(value)
+    # By the exact type: in Python a bool is an int, and `true` must not pass for a number.
     if type(value) is kind:
         return value
     if is_dataclass(kind) and isinstance(kind, type):

@@ -21,6 +21,8 @@ MESSAGE_LIMIT = 300
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """A turn of a conversation."""
+
     role: str
     """"system", "user" or "assistant"."""
     content: str
@@ -28,6 +30,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
+    """A model's answer, with the numbers of tokens that the server counted."""
+
     text: str
     prompt_tokens: int
     """0 where the server does not say."""

@@ -40,6 +40,8 @@ class Rows:
 
     @classmethod
     def empty(cls, rows: int, tokens: int, device: torch.device) -> "Rows":
+        """Rows that are done, with room for `tokens` written tokens each."""
+
         def zeros(*shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
             return torch.zeros((rows, *shape), dtype=dtype, device=device)
 

@@ -74,6 +74,7 @@ def train_tokenizer(
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
+    # All 256 bytes are in the alphabet, so that any text can be encoded and comes back.
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary - len(MARKS),
         special_tokens=list(special),
@@ -81,6 +82,7 @@ def train_tokenizer(
         show_progress=False,
     )
     tokenizer.train_from_iterator(_without_marks(texts), trainer)
+    # Not as special tokens: decoding drops these, but marks are a part of the answer.
     tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
     wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,

@@ -121,6 +121,7 @@ def line_chart(
                 color=i % NUM_COLORS,
                 path=scale.line(curve.points),
                 dots=_dots(curve, scale, show),
+                # Of the whole series: the last thinned point is a mean of neighbours.
                 last="" if each_whole.last is None else show(each_whole.last),
             )
             for i, (curve, each_whole) in enumerate(zip(drawn, whole, strict=True))

@@ -34,6 +34,8 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
+    """A drawing of a program, with places in pixels."""
+
     nodes: tuple[DrawnNode, ...]
     edges: tuple[str, ...]
     """SVG path data."""

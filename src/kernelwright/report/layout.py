@@ -17,6 +17,8 @@ PLACE_SWEEPS = 12
 
 @dataclass(frozen=True, slots=True)
 class DrawingLayout:
+    """Places of nodes and edges of a drawing."""
+
     rows: tuple[int, ...]
     """Row of each node, from 0 at the top."""
     centers: tuple[float, ...]

@@ -24,6 +24,8 @@ _SPEEDUPS = {EAGER: "over_eager", COMPILE: "over_compile"}
 
 @dataclass(frozen=True, slots=True)
 class Headline:
+    """The figure at the top of a run's page."""
+
     text: str
     interval: str
     """The 95% interval of the figure; empty where there is none."""

@@ -45,6 +45,8 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class RooflineChart:
+    """The chart, with places in pixels."""
+
     points: tuple[Point, ...]
     moves: tuple[tuple[float, float, float, float], ...]
     """Lines from a fragment's eager point to its best one."""

@@ -33,6 +33,8 @@ NUM_COLORS = 8
 
 @dataclass(frozen=True, slots=True)
 class SectionBar:
+    """One bar of a group, with lengths in percent of the group's longest."""
+
     label: str
     text: str
     share: float
@@ -53,6 +55,8 @@ class BarGroup:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
+    """Errors of one verdict against float64, of one measure."""
+
     what: str
     measure: str
     candidate: float
@@ -82,6 +86,8 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True)
 class FragmentView:
+    """A fragment's section of the page."""
+
     name: str
     record: FragmentLine
     color: int

@@ -34,10 +34,10 @@ def write_folder(
     if is_main:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-    wait()
+    wait()  # nobody fills before the folder is there ...
     try:
         fill(aside)
-        wait()
+        wait()  # ... and nobody seals before all have filled
         if is_main:
             _seal(aside)
     except Exception:
@@ -97,6 +97,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def name_of(step: int) -> str:
+    """The name of a step's checkpoint. Zeros make the order of names that of steps."""
     return f"step-{step:08d}"
 
 

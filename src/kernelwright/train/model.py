@@ -75,6 +75,7 @@ def _made(
         return model.train(), tokenizer
     assert tokenizer is not None
     fresh = recipe.model.fresh
+    # `fresh_model` draws weights from torch's global generator.
     torch.manual_seed(derive(recipe.seed, "weights"))
     try:
         model = fresh_model(

@@ -59,6 +59,7 @@ class Pace(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
+        """Advance the clock, and set what the trainer does after this step: log, save, stop."""
         del state
         now = time.monotonic()
         self.seconds, since_saved, number = _agree(

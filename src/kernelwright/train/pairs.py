@@ -146,6 +146,7 @@ def _pair(row: Any, where: str) -> TrainingPair:
         raise UsageError("no pair: not an object", file=where, remedy=remedy)
     if missing := [name for name in COLUMNS if name not in row]:
         raise UsageError(f"no pair: {', '.join(missing)} missing", file=where, remedy=remedy)
+    # An id is PART/PROGRAM/NUMBER; the number tells the answers to a program apart.
     try:
         pair = TrainingPair(
             prompt=[_message(message) for message in row["prompt"]],

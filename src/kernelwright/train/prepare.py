@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedData:
+    """Everything that a run of supervised training is made of."""
+
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     train: "Dataset"
@@ -63,6 +65,7 @@ def prepare(recipe: SupervisedRecipe, folder: Path, workers: int) -> PreparedDat
         )
         kept = Path(recipe.data.tokens) if recipe.data.tokens else folder / "tokens"
         pairs, digest = token_dataset(files, how, folder=kept, workers=workers)
+        # Pairs without a plan were dropped on the way: a source that is gone had no plans.
         if how.plans_alone and (missing := how.plans_alone - set(pairs["source"])):
             raise UsageError(
                 f"data.plans_alone: no pair of {', '.join(sorted(missing))} has a plan",

@@ -56,6 +56,8 @@ def train_sft(
     with process.main_process_first():
         start = find_start(folder)
     rows, passes = recipe.rows(process.num_processes)
+    # A compiled run drops a last batch that is smaller (`dataloader_drop_last`), so fewer rows than
+    # one batch would give no step at all.
     if recipe.model.compile and len(prepared.train) < rows * process.num_processes:
         raise UsageError(
             f"{len(prepared.train)} rows are fewer than a compiled pass takes at once",
@@ -147,6 +149,11 @@ def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
 def _record_part(
     recipe: SupervisedRecipe, folder: Path, prepared: PreparedData, start: Start, steps: int
 ) -> None:
+    """Write the head of this part of the run. Records of steps after its checkpoint are cut off.
+
+    Raises:
+        UsageError: the pairs or the tokenizer are others than when the run began.
+    """
     records = folder / RECORDS
     lost = 0
     if records.exists():

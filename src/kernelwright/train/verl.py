@@ -155,6 +155,7 @@ def hrd(
     last = _last(response_mask)[:, None]
     places = torch.arange(response_mask.shape[1], device=last.device)
     code = token_level_rewards.gather(1, last)[:, 0]
+    # The last token has the code's reward. Before it only the plan's mark differs from 0.
     marked = (token_level_rewards != 0) & (places < last)
     end = marked.int().argmax(-1, keepdim=True)
     plan = token_level_rewards.gather(1, end)[:, 0] - 1

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 
 class Breakage(StrEnum):
+    """The ways to break a candidate."""
+
     WRONG_VALUES = "wrong_values"
     COMPILE_ERROR = "compile_error"
     ILLEGAL_ADDRESS = "illegal_address"

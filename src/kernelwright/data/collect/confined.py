@@ -42,6 +42,7 @@ def confined(work: Callable[[], Record], timeout_s: float) -> Record:
     with own_folder("collect") as folder:
         child = _FORK.Process(target=_child, args=(theirs, work, str(folder), math.ceil(timeout_s)))
         child.start()
+        # The child's end must be open in the child alone: then the child's death ends the reading.
         theirs.close()
         try:
             if not ours.poll(WALL_FACTOR * timeout_s):

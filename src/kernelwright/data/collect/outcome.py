@@ -5,6 +5,8 @@ from enum import StrEnum
 
 
 class CollectOutcome(StrEnum):
+    """How the collection of a module ended."""
+
     COLLECTED = "collected"
     """It was lowered and has programs, new or known."""
     IMPORT_FAILED = "import_failed"

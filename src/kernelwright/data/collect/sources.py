@@ -21,6 +21,8 @@ _LICENCE_PREFIX = "License :: "
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectSource:
+    """A file of a target that may define modules, or a factory."""
+
     kind: str
     """"package": a module of an installed package; "file": a file that is imported by itself;
     "task": a file that verify.load understands; "factory"."""
@@ -35,6 +37,8 @@ class CollectSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectTarget:
+    """A target that a user named, with its sources."""
+
     name: str
     """The package's dotted name, or the last part of the path."""
     package: str | None = None

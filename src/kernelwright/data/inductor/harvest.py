@@ -101,6 +101,7 @@ def _harvest(program: Program) -> Harvest:
         return compile_fx.compile_fx(graph, examples)
 
     with _writing_triton(), mock.patch.object(GraphLowering, "compile_to_module", keep_code):
+        # fullgraph: of a program in several graphs, only the first graph's code would be taken.
         try:
             compiled: Any = torch.compile(function, backend=backend, dynamic=True, fullgraph=True)
             compiled(*tensors)

@@ -65,6 +65,7 @@ def read_module(code: str) -> Module:
     )
     if call is None:
         raise NotRewritten("no call")
+    # `call` begins with `arg0_1, arg1_1 = args`, the only place that names its arguments in order.
     head, *body = call.body
     if not isinstance(head, ast.Assign) or ast.unparse(head.value) != "args":
         raise NotRewritten("other arguments")

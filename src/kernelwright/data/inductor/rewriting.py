@@ -90,6 +90,7 @@ class _Writing:
         if not rewritten.stores:
             return None
         self._helpers |= rewritten.helpers
+        # The candidate is one module, in which two functions cannot share a name.
         for combine in rewritten.combines:
             known = self._combines.setdefault(combine.name, combine)
             if ast.unparse(known) != ast.unparse(combine):

@@ -34,6 +34,7 @@ def draw_blocks(kernel: InductorKernel, rng: random.Random) -> dict[str, int]:
             f"{axis.upper()}BLOCK": min(rng.choice(sizes), hint) for axis, hint in kept.items()
         }
         return _with_warps(blocks, 1)
+    # A kernel without a loop holds the whole reduced axis in one tile, whose length is given.
     is_looped = "R0_BLOCK" in wanted
     along = min(rng.choice(_REDUCED), reduced[0]) if is_looped else reduced[0]
     rows = [n for n in _ROWS if _LEAST_ELEMENTS <= n * along <= _MOST_ELEMENTS]

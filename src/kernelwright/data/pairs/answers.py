@@ -42,6 +42,8 @@ class WrittenAnswer:
 
 
 class AnswerSource(Protocol):
+    """A source of answers to programs."""
+
     licence: str
     """The licence of the answers."""
 

@@ -123,7 +123,7 @@ class PairsRecipe:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """From a TOML file; the files it names lie beside it.
+        """Read a recipe from a TOML file. Its file names are relative to the recipe's folder.
 
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.

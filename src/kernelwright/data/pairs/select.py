@@ -15,6 +15,8 @@ DUPLICATE, OVER_SHARE = "duplicate", "more than its share"
 
 @dataclass(slots=True)
 class ShardSelection:
+    """The pairs to keep of all shards, and counts of those left out."""
+
     kept: set[str] = field(default_factory=set)
     """Ids."""
     tallies: dict[str, Record] = field(default_factory=dict)
@@ -35,6 +37,7 @@ def select(paths: Iterable[Path], recipe: PairsRecipe) -> ShardSelection:
     seen: set[tuple[str, ...]] = set()
     for path in paths:
         part = path.stem.rpartition("-")[0]
+        # The tally alone: ids and digests are enough to choose, and pairs are long.
         tally = read_shard(path, lambda _: False)[1]
         numbers[part].update(programs=tally["programs"], answers=tally["answers"])
         dropped[part].update(tally["dropped"])

@@ -93,6 +93,8 @@ class PoolAnswer:
 
 @dataclass(kw_only=True, slots=True)
 class PoolProgram:
+    """A program of a pool, and its answers."""
+
     name: str
     """LEVEL/NUMBER, as "L5/12"."""
     level: int

@@ -54,6 +54,7 @@ def write_fastest(
         for program in read_pool(folder):
             kept = list(_fastest(program, within=within, teacher=teacher))
             counts["programs"] += bool(kept)
+            # Seed 0 in all pools: a program is on the same side whichever pools are joined.
             split = split_of(program.fingerprint, validation, 0)
             for answer in kept:
                 pairs[split].append(_pair(folder, program, answer, rules, split))

@@ -120,6 +120,8 @@ class PoolWriter:
         texts = self._tokenizer.batch_decode(
             [row.tokens for _, row in written], skip_special_tokens=True
         )
+        # Equal texts get equal verdicts, so one of them is kept. The greedy answer, written first,
+        # stays number 0.
         for text, (seed, row) in zip(texts, written, strict=True):
             if text in answers:
                 answers[text].copies += 1

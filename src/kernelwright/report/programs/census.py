@@ -141,6 +141,7 @@ def _count_calls(census: Census, calls: list[Record]) -> None:
             if not refs:
                 census.attributes[op, name, json.dumps(value)] += 1
             for ref in refs:
+                # An input has no call that makes it, so it waits from its first reading on.
                 first.setdefault(ref, i)
                 last[ref] = i
                 deepest = max(deepest, depth.get(ref, 0))
@@ -161,4 +162,5 @@ def _refs(value: Any) -> list[str]:
 
 
 def octave(value: float) -> Octave:
+    """The octave of a positive value; None for 0."""
     return None if value == 0 else frexp(value)[1] - 1

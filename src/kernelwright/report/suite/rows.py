@@ -20,6 +20,8 @@ from kernelwright.report.suite.scores import BASELINES, roofline_share, share_of
 
 @dataclass(frozen=True, slots=True)
 class Cell:
+    """A cell of the table."""
+
     label: str
     """Heading of its column."""
     text: str = ""
@@ -34,6 +36,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CaseRow:
+    """A task's row of the table."""
+
     name: str
     link: str
     """Page of the task, relative to the run's page; empty where there is none."""

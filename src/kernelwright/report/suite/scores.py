@@ -61,6 +61,8 @@ class Against:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
+    """The scores of a group of tasks: a level, or all of them."""
+
     level: str
     against: tuple[Against, ...]
     """Baselines that were timed, in the order of `BASELINES`; none without a GPU."""
@@ -98,6 +100,7 @@ def cases_of(lines: Iterable[Record]) -> list[CaseLine]:
 
 
 def place(case: CaseLine) -> tuple[int, int]:
+    """Level and number of a case's task, the same for a task that was cast to bfloat16."""
     return level_number(case["level"]), case["id"]
 
 

@@ -45,6 +45,8 @@ class BestOf:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelScores:
+    """The scores of a level of a suite."""
+
     level: str
     samples: int
     """Answers judged or malformed, over all programs."""
@@ -65,6 +67,8 @@ class LevelScores:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperatorScores:
+    """How often programs with an operator are solved."""
+
     operator: str
     alone: Mean | None
     """pass@1 of the programs of this one call; None where there are none."""
@@ -165,6 +169,7 @@ def gaps(one: Sequence[CaseLine], other: Sequence[CaseLine]) -> list[PassGap]:
 
 
 def by_program(cases: Iterable[CaseLine]) -> list[Samples]:
+    """The cases of each program, in the order of their first case."""
     programs: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         programs[case["name"]].append(case)

@@ -29,6 +29,8 @@ VALIDATION = {"train sft": "validation", "train rl": "rl_validation"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
+    """The records of a training run, over all of its parts."""
+
     folder: Path
     parts: list[PartLine]
     """Where the run began, and wherever it was resumed."""
@@ -111,6 +113,7 @@ def read_training(folder: Path) -> Training:
         if part is None:
             kept.append(line)
         else:
+            # A resumed part trains the steps after its checkpoint again: each counts once.
             kept = [earlier for earlier in kept if earlier["step"] <= part["from_step"]]
             parts.append(part)
     lines: dict[str, list[Record]] = {}

@@ -42,6 +42,7 @@ def with_kernels(
         if credit is None or credit.is_correct or not rollout.steps:
             credited.append(credit)
             continue
+        # The baseline: steps of a group that are all right, or all wrong, teach nothing.
         share = fmean(step.is_right for step in groups[rollout.group])
         ends = ends_of(rollout.tokens, tokenizer)
         parts = tuple(

@@ -54,6 +54,7 @@ class CurriculumState:
     """Never drawn again."""
 
     def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers: keys of JSON objects are texts alone, so tables become lists."""
         return {
             "stage": self.stage,
             "steps_in_stage": self.steps_in_stage,

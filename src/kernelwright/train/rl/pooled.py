@@ -60,6 +60,7 @@ class PooledAnswers:
             )
         self._step_verdicts = read_verdicts(folder / STEPS) if recipe.objective.by_kernel else None
         self._known_steps: dict[str, tuple[JudgedStep, ...]] = {}
+        # By text: a question has the program's text, not its name in the pool.
         self.programs: dict[str, PoolProgram] = {
             program.text: program
             for program in read_pool(folder)

@@ -42,6 +42,8 @@ class ProgramSource:
 
 @dataclass(slots=True)
 class TrainingPrograms:
+    """The programs of a run, by level."""
+
     train: dict[int, list[ProgramSource]] = field(default_factory=lambda: defaultdict(list))
     """By level."""
     held_out: dict[int, list[ProgramSource]] = field(default_factory=lambda: defaultdict(list))
@@ -84,6 +86,7 @@ def programs_of(
     if pooled:
         own_files, files = own_files + files, []
     validation = {source.fingerprint: source for source, _ in _read(own_files)}
+    # Held-out programs count as seen: other files may have them too, and they must not be learnt.
     seen = set(validation)
     for source, split in chain(pooled, _read(files)):
         if source.fingerprint in seen:
@@ -91,6 +94,7 @@ def programs_of(
         seen.add(source.fingerprint)
         if not own_files and split is None:
             split = split_of(source.fingerprint, recipe.validation.share, recipe.seed)
+        # Programs that a data set holds back are never learnt from, even if other files validate.
         if split != VALIDATION:
             programs.train[source.level].append(source)
         elif not own_files:

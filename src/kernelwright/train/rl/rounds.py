@@ -82,6 +82,7 @@ class Rounds:
         )
         self.practice.visited(batch, settled.outcomes)
         self.watch.note(rollouts, settled.outcomes, rewards)
+        # Groups get numbers in turn: `RowTrainer.learn` deals them out to updates by number.
         groups = [rollout.group for rollout in rollouts]
         numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
         credits = credits_of(groups, settled.outcomes, rewards, objective)
@@ -160,6 +161,7 @@ class Rounds:
     # -- going on
 
     def save(self, folder: Path) -> None:
+        """Write the state of curriculum, watch and overruled texts into a checkpoint."""
         state = {
             "curriculum": self.practice.curriculum.state.to_json(),
             "overruled": {name: v.to_json() for name, v in self.practice.overruled.items()},
@@ -168,6 +170,7 @@ class Rounds:
         (folder / STATE).write_text(json.dumps(state))
 
     def restore(self, folder: Path) -> None:
+        """Take up the state that `save` wrote."""
         state = json.loads((folder / STATE).read_text())
         self.practice.curriculum.state = CurriculumState.from_json(state["curriculum"])
         self.practice.overruled = {

@@ -16,6 +16,8 @@ from kernelwright.train.rl.rollout import Rollout
 
 @dataclass(frozen=True, slots=True)
 class Validated:
+    """The figures of one validation."""
+
     by_level: Record
     solved: Mapping[int, float]
     """Level -> share of programs whose answer is right."""

@@ -1,4 +1,4 @@
-"""Who writes a step's answers: the model that learns, or a server that has its weights."""
+"""Writers of a step's answers: a copy of the model that learns, or a server with its weights."""
 
 import copy
 import json
@@ -29,6 +29,8 @@ Tokens = Sequence[int]
 
 
 class AnswerWriter(Protocol):
+    """Writes the answers of a step with the weights of the model that learns."""
+
     def refresh(self, model: "PreTrainedModel") -> None:
         """Answers are those of this model's weights from now on."""
         ...
