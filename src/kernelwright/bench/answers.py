@@ -1,10 +1,10 @@
 """Asks a policy about problems, and keeps the answers in a file, so that nothing is asked twice.
 
-    {"record": "run", ...}        who is asked and how answers are drawn; the environment
-    {"record": "answers", ...}    a line a problem: "problem", "digest" of its text, "answers"
+    {"record": "run", ...}        the policy, how its answers are drawn, the environment
+    {"record": "answers", ...}    for each problem: "problem", "digest" of its text, "answers"
 
-An answer is {"source", "schedule", "plan"}, or {"malformed", "message", "text"}. Answers that a
-policy did not give, though it was asked for so many, are `UNANSWERED`.
+An answer is {"source", "schedule", "plan"}, or {"malformed", "message", "text"}. If a policy gives
+fewer answers than asked for, the missing ones count as `UNANSWERED`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""How busy the machine is while a block runs: its cores and its GPU, from the system's counters."""
+"""Measures how busy cores and GPU are while a block runs, from the system's counters."""
 
 import math
 import subprocess

@@ -58,9 +58,10 @@ def delivers_kernels(case: CaseLine) -> bool:
 
 
 def may_win(case: CaseLine) -> bool:
-    """Whether a time of the case can be a win of ours; a fast torch.compile is none.
+    """Whether the recorded time is that of our kernels, and so can count as a win of ours.
 
-    In an older record the time is that of our kernels, also where they were not kept.
+    A delivered torch.compile is not. In an older record the time is always that of our kernels,
+    even if they were not kept.
     """
     return not case.get("form") or delivers_kernels(case)
 

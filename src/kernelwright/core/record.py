@@ -34,8 +34,7 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
     """Yield the records of a JSONL file.
 
     Args:
-        whole: leave out a last line without its end: whoever writes the file is at it, or was
-            killed.
+        whole: leave out a last line without its end: its writer is still writing, or was killed.
 
     Raises:
         UsageError: a line is not a JSON object in UTF-8; names file and line.

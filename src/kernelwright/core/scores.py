@@ -115,8 +115,10 @@ def gap(one: Mean, other: Mean) -> Mean:
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """The exact two-sided p-value of McNemar's test (1947): how likely it is that so many tasks
-    changed sides one way, were both ways equally likely.
+    """The exact two-sided p-value of McNemar's test (1947).
+
+    It is the probability of a split of changed tasks that is at least as uneven, if gains and
+    losses were equally likely.
 
     Args:
         gained: tasks that only the second of two runs solved.

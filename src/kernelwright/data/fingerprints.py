@@ -1,6 +1,6 @@
-"""Fingerprints of other people's tasks, so that programs to train on keep clear of them.
+"""Fingerprints of other people's tasks, so that these tasks can be left out of training.
 
-What is written down is 16 hexadecimal digits a task: names, sizes and text stay behind.
+A fingerprint is 16 hexadecimal digits. Names, sizes and text of a task are not written.
 """
 
 from collections import Counter

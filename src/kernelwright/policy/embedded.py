@@ -235,7 +235,7 @@ def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTo
 
 
 def _broken_file(folder: Path) -> Path:
-    """The first file that cannot be opened for what it is, or the folder."""
+    """The first JSON or safetensors file that cannot be read, or the folder if all can."""
     from safetensors import SafetensorError, safe_open
 
     for path in (*sorted(folder.glob("*.json")), *sorted(folder.glob("*.safetensors"))):

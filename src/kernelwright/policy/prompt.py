@@ -1,7 +1,7 @@
-"""The questions to a model: one template for every policy.
+"""Requests to models: one template for every policy.
 
-The embedded model sees the user's message alone, which it is trained on; others are told in a
-system message what to write and how (`policy.answer`). A verdict comes back as a further turn.
+The embedded model was trained on the user's message alone. For other models a system message
+describes the form of an answer (`policy.answer`). A verdict comes back as a further turn.
 """
 
 from collections.abc import Sequence

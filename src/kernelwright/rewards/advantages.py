@@ -1,7 +1,7 @@
-"""Advantages of the answers to one program: how each compares with the others.
+"""Advantages: compares the rewards of the answers to one program with each other.
 
-An answer without a reward (None: a failure of ours) is no member of its group: it changes nothing
-for the others and learns nothing.
+A reward of None means that our side failed. Such an answer is not a member of its group: it has no
+advantage, and does not change those of others.
 """
 
 import math

@@ -38,11 +38,12 @@ def kernel_reward(
     part: RewardPart | str = RewardPart.CODE,
     column: str = "program",
 ) -> RewardFunction:
-    """A reward function as TRL's trainers call it: by name, with a list for each column of the data
-    set, and None where an answer has no reward.
+    """Make a reward function for TRL's trainers.
 
-    Answers without a candidate earn what `Outcome.of(None)` does. None is for failures of ours and
-    for programs that cannot be judged by: TRL leaves such answers out of their groups.
+    TRL calls it with named arguments, a list for each column of the data set. It returns a reward
+    for each answer. An answer without a candidate earns the reward of `Outcome.of(None)`. The
+    reward is None if our side failed or the program cannot be judged by. TRL leaves such answers
+    out of their groups.
 
     Args:
         judges: entered; what they were started with says device, precision, mode and timing.

@@ -28,7 +28,7 @@ BEST, LAST = "best", "last"
 
 @dataclass(kw_only=True, slots=True)
 class Standing:
-    """Where a run stands, beyond what transformers keeps itself."""
+    """The state of a run that transformers does not keep itself."""
 
     step: int = 0
     tokens: int = 0

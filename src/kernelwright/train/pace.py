@@ -1,4 +1,4 @@
-"""How far a run is, and what follows from it: learning rate, checkpoints by the clock, the end."""
+"""The progress of a run, and the decisions that rest on it: learning rate, checkpoints, the end."""
 
 import math
 import signal

@@ -1,4 +1,4 @@
-"""From files of pairs to a model and rows of tokens, ready to train."""
+"""Prepares a run of supervised training: a model, and rows of tokens from files of pairs."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which of the processes of a run this is. One where nothing launched several."""
+"""The state of this process among the processes of a run, which may be this one alone."""
 
 import torch
 from accelerate import PartialState

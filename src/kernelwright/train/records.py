@@ -1,8 +1,8 @@
-"""Output of a run while it trains: records.jsonl, TensorBoard, a line.
+"""Output of a run while it trains: records.jsonl, TensorBoard, and a line of progress.
 
-records.jsonl holds {"record": "part"} where the run begins and wherever it is resumed. "step",
-"validation" and "checkpoint" follow as they come. A part that was not killed ends with a "summary".
-Each step stands there once: what a resumed run trains again is cut off first.
+records.jsonl has a "part" where the run begins and wherever it is resumed. "step", "validation" and
+"checkpoint" follow as they come. A part that was not killed ends with a "summary". Each step is
+there once: before a run is resumed, records of the steps that it trains again are cut off.
 """
 
 import json

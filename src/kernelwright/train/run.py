@@ -120,7 +120,8 @@ def _trainer(
 
 
 def _pad_id(prepared: PreparedData) -> int:
-    """Any token would do: padding is neither trained nor seen by what is."""
+    """The token for padding. Any token will do: padding is not trained, and no trained token sees
+    it."""
     pad = prepared.tokenizer.pad_token_id
     return int(prepared.tokenizer.eos_token_id if pad is None else pad)
 

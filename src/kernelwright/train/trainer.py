@@ -1,7 +1,7 @@
-"""TRL's trainer of supervised fine-tuning, as a run of ours needs it.
+"""TRL's trainer of supervised fine-tuning, with the changes that our runs need.
 
-Pairs come tokenised and packed, checkpoints are whole or not there, validation is exact by level,
-and the learning rate follows the budget. The training loop is transformers'.
+Pairs come tokenised and packed. A checkpoint is whole or not there. Validation is exact for each
+level. The learning rate follows the budget. The training loop is transformers'.
 """
 
 import time
@@ -115,9 +115,9 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
     def _validate(self, rows: "Dataset") -> tuple[float, float]:
         """The sum of losses over the rows of one level, and their number of trained tokens.
 
-        Processes take turns at batches, and all make as many passes, since sharded weights are
-        gathered in each: rows without trained tokens make up for what is missing. The model is
-        not the compiled one: other shapes would be compiled for.
+        Processes take turns at batches. All make the same number of passes, because sharded
+        weights are gathered in each: rows without trained tokens fill up the last ones. The
+        compiled model is not used, since it would be compiled again for other shapes.
         """
         size, turns = self.args.per_device_eval_batch_size, self.accelerator.num_processes
         blank = rows[0] | {"trained": np.zeros_like(rows[0]["trained"])}
@@ -142,7 +142,11 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
             self.export(BEST)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add what a run's records say beyond transformers' own figures."""
+        """Add tokens, seconds and tokens per second to transformers' own figures.
+
+        Raises:
+            UsageError: a loss or the gradient's norm is not a number.
+        """
         del start_time
         self.standing.step = self.state.global_step
         check_finite(logs, self.state.global_step)

@@ -1,8 +1,8 @@
-"""Our rewards and advantages in the forms that verl asks for, without verl.
+"""Our rewards and advantages in the forms that verl asks for. verl itself is not imported.
 
-`compute_score` is a custom reward function, `register` makes advantage estimators known to the
-registry it is given. verl has one number for an answer, on its last token; what else an estimator
-needs to know lies in `token_rewards`. docs/elsewhere.md has the settings.
+`compute_score` is a custom reward function. `register` adds advantage estimators to verl's
+registry. verl has one number for an answer, on its last token. `token_rewards` lays out the two
+numbers that `hrd` needs. docs/elsewhere.md has the settings.
 
 Shapes: B answers of at most T tokens. A reward of NaN means that there is none: our side failed, or
 the program cannot be judged by. Such an answer is no member of its group and learns nothing.

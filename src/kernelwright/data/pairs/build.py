@@ -1,9 +1,9 @@
-"""A data set from a recipe: shards written side by side, judged, put together.
+"""Builds a data set from a recipe: writes shards with several workers, judges, puts together.
 
-A folder holds `build.json` (the recipe and whatever else decides what comes out), `shards/`,
-`verify/` (records of `verify-many`), `failures.jsonl` (ours) and what is for readers:
-`train.jsonl`, `validation.jsonl`, `negatives.jsonl`, `README.md`, `summary.json`. The same recipe
-goes on where a run was cut short.
+A folder holds `build.json` (recipe, files, code and versions), `shards/`, `verify/` (records of
+`verify-many`) and `failures.jsonl` (our own failures). For readers it holds `train.jsonl`,
+`validation.jsonl`, `negatives.jsonl`, `README.md` and `summary.json`. The same recipe continues an
+interrupted run.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A pair: a request and the answer to it, one line of a data set to train kernel writers on.
 
-Columns are flat (texts, integers, lists of texts; what is nested is JSON in a text), so that
-`datasets` loads the file as it is. `prompt` and `completion` are conversations as TRL wants them.
+Columns are flat, so that `datasets` loads the file as it is: texts, integers and lists of texts,
+with nested values as JSON text. `prompt` and `completion` are conversations in TRL's form.
 """
 
 import hashlib

@@ -83,7 +83,7 @@ def _share_correct(answers: Sequence[PoolAnswer], why: Chosen) -> Record:
 
 
 def _share_faster(answers: Sequence[PoolAnswer], why: Chosen) -> Record | None:
-    """None where nothing was timed."""
+    """The share of judged answers of a kind that are faster than PyTorch; None without times."""
     if not any(measured_ms(answer) for answer in answers):
         return None
     return _share(answers, why, lambda verdict: verdict.accepted and verdict.is_faster)

@@ -1,4 +1,4 @@
-"""Which answers are judged: the greedy answer, the best by the cost model, and some by chance."""
+"""Chooses the answers to judge: the greedy one, the best by the cost model, some by chance."""
 
 import random
 from collections.abc import Sequence

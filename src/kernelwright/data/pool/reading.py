@@ -68,11 +68,11 @@ class Readers:
         self._pool.shutdown(cancel_futures=True)
 
     def taught(self, program: str, limit: int, seed: int, precision: str) -> Future[list[str]]:
-        """As the function of this name."""
+        """Run the function `taught` in one of the processes."""
         return self._pool.submit(taught, program, limit, seed, precision)
 
     def estimates(self, program: str, answers: list[str], origin: str) -> Future[list[Estimate]]:
-        """As the function of this name."""
+        """Run the function `estimates` in one of the processes."""
         return self._pool.submit(estimates, program, answers, origin)
 
 

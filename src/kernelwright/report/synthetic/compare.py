@@ -1,7 +1,7 @@
 """Compares two runs of `eval synthetic` on the same programs: what they solve, and how fast.
 
-Runs are compared program by program. Each run solves other programs, so their mean speed-ups would
-be over different programs.
+Runs are compared program by program. Two runs solve different programs, so mean speed-ups of all
+that each solves could not be compared.
 """
 
 import math

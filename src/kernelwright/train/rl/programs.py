@@ -161,7 +161,8 @@ def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
 
 
 def _is_whole(file: Path, number: int) -> bool:
-    """Whether all programs are there, whichever version drew them: a run goes on with its own."""
+    """Whether a file has all programs. Another version may have drawn them: a run that is resumed
+    keeps the programs that it began with."""
     record.cut_torn_line(file)
     if not file.exists():
         return False

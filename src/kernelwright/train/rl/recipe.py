@@ -181,7 +181,7 @@ class Objective:
 
     @property
     def right_teaches(self) -> bool:
-        """Whether answers that are all right may differ in what they are credited with."""
+        """Whether answers that are all right may get different credit, for their speed."""
         if self.loss is Loss.DRPO:
             return self.contrasts_right
         return self.reward not in ("rule_and_execution", "partial_credit")

@@ -1,6 +1,7 @@
-"""Answers of a step: programs drawn, answers written and read, candidates handed to the judges.
+"""Answers of a step: has them written, reads them, and hands their candidates to the judges.
 
-Tokens are kept as they were written: what is learnt from is not tokenised again.
+The written tokens are kept and learnt from. A text that is tokenised again may give other tokens,
+whose log-probabilities are not those of the tokens that were drawn.
 """
 
 import time

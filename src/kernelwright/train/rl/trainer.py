@@ -33,8 +33,8 @@ Made = TypeVar("Made")
 
 
 class RolloutTrainer(RowTrainer):
-    """Runs in every process. One of them, the main process, has the rounds; it shares what it has
-    with the others."""
+    """Runs in every process. The main process alone has the rounds, and sends the others the rows
+    to learn from."""
 
     control: Any
 
@@ -191,7 +191,11 @@ class RolloutTrainer(RowTrainer):
         return metrics
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add what a run's records say beyond transformers' own figures."""
+        """Write the records of a step or a checkpoint, and add their figures to transformers' own.
+
+        Raises:
+            UsageError: the loss or the gradient's norm is not a number.
+        """
         del start_time
         step = self.standing.step = self.state.global_step
         check_finite(logs, step)

@@ -74,10 +74,11 @@ class RewardWatch:
         return step % self._settings.every_steps == 0
 
     def audit(self, step: int) -> tuple[list[Record], dict[str, Verdict]]:
-        """Judge again what was noted.
+        """Judge the noted candidates again, each in a guest of its own, and forget them.
 
         Returns:
-            A record of each, and by content the verdicts on those that are refused now.
+            A record of each, and content -> verdict of those that are refused now. A candidate that
+            our side failed to judge has neither.
 
         Raises:
             UsageError, InfraError: no judge can be started.

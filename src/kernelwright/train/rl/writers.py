@@ -32,7 +32,7 @@ class AnswerWriter(Protocol):
     """Writes the answers of a step with the weights of the model that learns."""
 
     def refresh(self, model: "PreTrainedModel") -> None:
-        """Answers are those of this model's weights from now on."""
+        """Write all further answers with the present weights of this model."""
         ...
 
     def write(
@@ -47,8 +47,8 @@ class AnswerWriter(Protocol):
 
 
 class LocalWriter:
-    """A copy of the model that learns, for decoding: in bfloat16 on a GPU, where weights that
-    learn are float32 and would be cast anew for every token."""
+    """A copy of the model that learns, for decoding. On a GPU the copy is in bfloat16: the weights
+    that learn are float32, and would be cast again for every token."""
 
     def __init__(
         self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", device: torch.device
