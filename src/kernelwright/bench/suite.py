@@ -153,6 +153,7 @@ def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], Non
                     alone.put(case)
 
     run.work.mkdir(parents=True, exist_ok=True)
+    # A case that runs alone has a GPU to itself; several GPUs still work at the same time.
     for queue, jobs in ((beside, run.jobs), (alone, min(run.jobs, len(run.gpus)))):
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(partial(serve, queue=queue), range(jobs)))

@@ -131,6 +131,7 @@ class Decoder:
             for index, written in self._all(waiting, sampling.for_s):
                 left.remove(index)
                 yield index, written
+        # Left are rows that had no time to begin, and prompts that fill the model's context.
         for number in left:
             yield number, WrittenTokens([], end=None, is_out_of_time=limits[number] > 0)
 
@@ -200,6 +201,7 @@ class Decoder:
         Keys and values get their memory later (`_lengthen`), since most rows end early.
         """
         most = min(self._most, self._affordable(length))
+        # A few sizes only, since each size of a step is captured by itself.
         if self._on_gpu:
             rows = next((n for n in ROW_SIZES if n >= rows), rows)
         rows = min(rows, most)
@@ -305,7 +307,7 @@ class Decoder:
             begin, end = self._tensor(behind), self._tensor(free)
             self._cache.move(begin, end)
             self._rows.move(begin, end)
-            self._rows.done[begin] = True
+            self._rows.done[begin] = True  # the places that the rows left no longer run
             for old, new in zip(behind, free, strict=True):
                 running[new] = running.pop(old)
         return rows

@@ -50,6 +50,7 @@ def first_fault(source: str, program: Program) -> Fault | None:
     if "*" not in known:  # a module that imports everything may know any name
         faults += [fault for function in functions for fault in _names(function, known)]
     if any(function.name == ENTRY for function in functions):
+        # Parameters of kernels are pointers and numbers: only host functions have ranks to follow.
         kernels = [
             function for function in functions if function.decorator_list and function.name != ENTRY
         ]

@@ -79,6 +79,7 @@ class ServedModel:
         end_s = math.inf if sampling.for_s is None else time.monotonic() + sampling.for_s
 
         def ask(messages: Sequence[Message], number: int) -> str | InfraError | UsageError | None:
+            # Requests that still wait in the pool end here after a failure, or when time is over.
             if broken.is_set() or time.monotonic() > end_s:
                 return None
             seed = (

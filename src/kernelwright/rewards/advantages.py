@@ -43,7 +43,7 @@ def leave_one_out(rewards: Sequence[float | None]) -> list[float]:
 
 
 def correct_weights(speeds: Sequence[float | None], *, temperature: float) -> list[float]:
-    """Softmax of speed rewards over the correct answers of a group: w of DRTriton's equation 6.
+    """Softmax of speed rewards over the correct answers of a group: w of DRTriton's equation 5.
 
     With log(speed-up) as reward, w is proportional to speed-up^(1 / temperature).
 

@@ -54,6 +54,7 @@ class Pace(TrainerCallback):
         self._signal = number
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
+        # Loading model and data does not count in a budget of minutes.
         self._last_time = self._last_saved = time.monotonic()
 
     def on_step_end(

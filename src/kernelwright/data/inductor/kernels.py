@@ -85,6 +85,7 @@ class _Plain(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         node.keywords = [k for k in node.keywords if k.arg != "eviction_policy"]
         module, _, name = ast.unparse(node.func).rpartition(".")
+        # Inductor's helpers propagate NaN, as PyTorch does. Triton's functions do so only if asked.
         if module == "triton_helpers" and name in ("maximum", "minimum"):
             arguments = ", ".join(ast.unparse(self.visit(arg)) for arg in node.args)
             return ast.parse(f"tl.{name}({arguments}, {_NAN_SAFE})", mode="eval").body
@@ -124,6 +125,7 @@ def _inline_numbers(function: ast.FunctionDef) -> None:
         name, value = number
         uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name]
         reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
+        # The name must be bound once: after a second assignment, reads mean another value.
         if len(uses) != len(reads) + 1 or not all(_takes_number(parents[n]) for n in reads):
             continue
         _Substituted(name, value).visit(function)

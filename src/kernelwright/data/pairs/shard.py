@@ -93,6 +93,7 @@ def index_of(pairs: Sequence[Record]) -> list[list[str]]:
 def writes(recipe: Record, folder: str) -> "ShardWorker":
     """Make a worker in its process, from the recipe as JSON and the folder of the shards."""
     torch.set_num_threads(1)
+    # Modules that are loaded now live as long as the worker: the collector need not look at them.
     gc.freeze()
     gc.set_threshold(GARBAGE)
     return ShardWorker(PairsRecipe.of(recipe), Path(folder))

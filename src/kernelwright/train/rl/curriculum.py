@@ -184,6 +184,7 @@ class Curriculum:
         """
         shares = [*self.state.visits.get(name, []), solved]
         self.state.visits[name] = shares[-self.settings.visits :]
+        # Promotion asks about the stage's highest level alone.
         if name.level == max(self.mix):
             self.state.recent = [*self.state.recent, solved][-self.settings.promote_after :]
 
@@ -226,6 +227,7 @@ class Curriculum:
     def _promoted(self, share: float | None) -> Promotion | None:
         if self.state.stage + 1 == len(self.stages):
             return None
+        # The next stage begins with an empty window: results of this one would end it at once.
         self.state.stage += 1
         self.state.steps_in_stage = 0
         self.state.seconds_in_stage = 0.0

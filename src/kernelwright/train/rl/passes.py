@@ -72,6 +72,7 @@ def tensors(
         "completion_mask": torch.from_numpy(mask.astype(np.int64)),
         "advantages": advantages,
     }
+    # All rows have old log-probabilities, or none has: they are computed for whole batches.
     old = [row.old_logps for row in rows if row.old_logps is not None]
     if old:
         arrays["old_per_token_logps"] = torch.from_numpy(spread(old, mask))

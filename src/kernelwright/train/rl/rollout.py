@@ -176,6 +176,7 @@ class Asker:
                 Rollout(
                     question=question,
                     prompt=prompt,
+                    # By program and number: an answer does not depend on those asked for beside it.
                     seed=derive(sampling.seed, *question.name, number),
                 )
                 for number in range(samples)
@@ -267,6 +268,7 @@ def _keep(rollout: Rollout, written: WrittenTokens) -> None:
 def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
     """Plain data from which a resumed run makes its pending answers again. Texts and verdicts are
     left out: both follow from the tokens."""
+    # Parents are left out too: second answers are written when a batch is due, never before.
     return [
         {
             "name": list(rollout.question.name),

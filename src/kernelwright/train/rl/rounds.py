@@ -108,6 +108,7 @@ class Rounds:
         step = line["step"]
         self._say(words)
         if self.watch.is_due(step):
+            # Recycled judging does not measure this share; the fresh judging of an audit does.
             share = self._audit(step)
             line = line | {"own_kernel_share": line["own_kernel_share"] or share}
         record.append(self.folder / RECORDS, [{"record": RL_STEP, **line}])
