@@ -1,10 +1,10 @@
-"""A policy's answers to problems, kept in a file as they come: nothing is asked twice.
+"""Asks a policy about problems, and keeps the answers in a file, so that nothing is asked twice.
 
-    {"record": "run", ...}        who is asked and how answers are drawn; the environment
-    {"record": "answers", ...}    a line a problem: "problem", "digest" of its text, "answers"
+    {"record": "run", ...}        the policy, how its answers are drawn, the environment
+    {"record": "answers", ...}    for each problem: "problem", "digest" of its text, "answers"
 
-An answer is {"source", "schedule", "plan"}, or {"malformed", "message", "text"}. Answers that a
-policy did not give, though it was asked for so many, are `UNANSWERED`.
+An answer is {"source", "schedule", "plan"}, or {"malformed", "message", "text"}. If a policy gives
+fewer answers than asked for, the missing ones count as `UNANSWERED`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ when a run is killed."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asking:
-    """Who is asked, and how."""
+    """A policy, and how its answers are drawn."""
 
     policy: Callable[[], Policy]
     """Makes it, once there is something to ask; it is let go of when all is answered."""
@@ -66,13 +66,15 @@ class Asking:
 def ask(
     asking: Asking, problems: Sequence[Problem], path: Path, say: Say
 ) -> tuple[Record, dict[str, list[Record]]]:
-    """The run's head, and the answers to every problem by its name; what the file has is not asked
-    again.
+    """Ask for the answers that a file lacks, and add them to it.
+
+    Returns:
+        The run's head record, and name of a problem -> its answers.
 
     Raises:
         UsageError: the file holds answers of another policy, drawn otherwise or to other problems,
             or the policy cannot be used.
-        InfraError: the policy failed; what it answered is in the file.
+        InfraError: the policy failed. Its answers so far are in the file.
     """
     record.cut_torn_line(path)
     head, answered = _held(asking, problems, path)
@@ -101,6 +103,7 @@ def _asked(asking: Asking, policy: Policy, batch: Sequence[Problem]) -> Iterator
     try:
         written = policy.write(requests, samples=asking.samples, sampling=asking.sampling)
     except Interrupted as interrupted:
+        # A problem with some of its samples is asked again as a whole: a line has all of them.
         whole = zip(batch, interrupted.answers, strict=True)
         yield from (_line(*answered) for answered in whole if len(answered[1]) == asking.samples)
         raise
@@ -129,7 +132,11 @@ def _answer(answer: Answer) -> Record:
 def _held(
     asking: Asking, problems: Sequence[Problem], path: Path
 ) -> tuple[Record, dict[str, list[Record]]]:
-    """The run's head, and what the file holds, if there is one."""
+    """The run's head record, and the answers that the file holds.
+
+    Raises:
+        UsageError: the file was begun with other settings, or a problem's text has changed.
+    """
     lines = list(record.read(path)) if path.exists() else []
     head = asking.head()
     if not lines:
@@ -148,6 +155,7 @@ def _held(
 
 
 def _check_same(begun: Record, head: Record, file: str) -> None:
+    """Raises UsageError: a setting differs from the one that the file was begun with."""
     flat, wanted = ({**header, **header.get("options", {})} for header in (begun, head))
     for key, value in wanted.items():
         if key != "options" and flat.get(key) != value:

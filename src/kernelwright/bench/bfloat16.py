@@ -1,6 +1,6 @@
-"""Tasks of a suite in bfloat16: the same files, with a model and inputs that are cast.
+"""Casts tasks of a suite to bfloat16: rewrites their files so that model and inputs are cast.
 
-The search, the judge and the user's `optimized.py` all see the cast file, and nothing else.
+The search, the judge and the user's `optimized.py` see the cast file alone.
 """
 
 import ast
@@ -50,10 +50,10 @@ def cast_tasks(tasks: Sequence[SuiteCase], folder: Path) -> list[SuiteCase]:
 
 
 def cast_source(source: str, file: str) -> str:
-    """A KernelBench-format file whose model casts itself when it is constructed.
+    """Rewrite a file in KernelBench's format so that its model casts itself when constructed.
 
     Parameters, buffers and inputs of floating-point types become bfloat16; all else stays. A file
-    that is not Python is left as it is: whoever loads it says why.
+    that is not Python is returned unchanged: loading it gives the error.
 
     Args:
         source: text of the file.
@@ -88,7 +88,11 @@ def _defined(tree: ast.Module) -> set[str]:
 
 
 def _with_cast_model(source: str, file: str) -> str:
-    """The source with a cast at the end of the constructor of `Model`."""
+    """The source with a cast at the end of the constructor of `Model`.
+
+    Raises:
+        UsageError: the constructor returns before its end, and so before the cast.
+    """
     lines = lines_of(source)
     model = next(
         node
@@ -117,8 +121,8 @@ def _with_cast_model(source: str, file: str) -> str:
 
 
 def _returns(node: ast.AST) -> bool:
-    """Whether a statement of a function ends it; functions inside of the statement have an end of
-    their own."""
+    """Whether a statement may return from its function. Functions within the statement do not
+    count: they return from themselves."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
         return False
     return isinstance(node, ast.Return) or any(map(_returns, ast.iter_child_nodes(node)))

@@ -1,12 +1,12 @@
-"""Benchmark tasks in a process of their own: what a policy gives for each, judged and timed.
+"""Runs benchmark tasks in a process of its own: searches or judges each, and times the result.
 
     python -m kernelwright.bench.case
 
 reads one JSON object a line, {"spec": ..., "candidate": ..., "folder": ..., "options": {...},
-"max_autotune": ..., "room": ..., "alone": ..., "timeout_s": ...}, and answers each with one line:
-what was found. A search ends in time for the rest to fit into `timeout_s`. In the folder `room` the
-processes of a run agree on who has how much of the GPU's memory, which each holds while it has
-something there; one that wants it `alone` waits until nobody else has any.
+"max_autotune": ..., "room": ..., "alone": ..., "timeout_s": ...}, and answers each with a line of
+findings. A search ends early enough for the rest to fit into `timeout_s`. In the folder `room` the
+processes of a run share out the GPU's memory: each reserves its part while it uses the GPU. A job
+with `alone` waits until no other process has a part.
 """
 
 import time
@@ -43,9 +43,9 @@ SEARCH_SHARE = 0.55
 
 
 def run_case(job: Record) -> Record:
-    """The case's findings, with the seconds that went to each of its `stages` and the memory it
-    had on the GPU at most, this process alone."""
-    take_spent()
+    """The findings of a case, with the seconds of its `stages` and the most bytes that this process
+    had on the GPU, `peak_bytes`."""
+    take_spent()  # seconds that belong to the job before
     if _on_gpu(job):
         torch.cuda.reset_peak_memory_stats()
     facts = _found(job)
@@ -55,12 +55,12 @@ def run_case(job: Record) -> Record:
 
 
 def _found(job: Record) -> Record:
-    """`code`, `correct`, `has_triton`, times by contender, what was spent.
+    """`code`, `correct`, `has_triton`, times by contender, and the cost of a case.
 
-    A job without a candidate is searched with its policy; a KernelBench file is then timed side by
-    side with torch.compile, or the baselines alone where nothing was won or models wrote too;
-    "package.module:factory" has the times that its search took. A candidate is judged as it is, and
-    has the times of its verdict: it is not ours to run in this process.
+    A job with a candidate is judged, and has the times of its verdict: foreign code is not run in
+    this process. A job without one is searched with its policy. The result for a KernelBench file
+    is then timed beside eager and torch.compile. If nothing was won, or models wrote too, only
+    these baselines are timed. A "package.module:factory" keeps the times of its search.
     """
     folder = Path(job["folder"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,6 +103,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     lines = list(record.read(folder / "records.jsonl"))
     judged = result.get("slower", result)
     verdict = Verdict.from_json(judged["verdict"])
+    # Kernels that found too little memory beside other cases may be right with the GPU alone.
     if not (verdict.accepted or job["alone"]) and (why := _ran_out(lines)):
         return failure(MEMORY, f"beside other cases: {why}")
     facts = found_of(verdict) | {
@@ -129,7 +130,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     )
     if not _is_file(job):
         return facts | _of_search(result)
-    # Times anew: of those that chose the fastest of many, the least are too good.
+    # Timed again: the search chose the fastest of many, so its own times are biased low.
     say("timing side by side")
     is_ours = job["options"]["policy"] == TEACHER
     with hold():
@@ -146,12 +147,13 @@ def _of_contest(result: Record) -> Record:
 
 
 def _is_file(job: Record) -> bool:
-    """Rather than "package.module:factory"."""
+    """Whether a job names a file, not "package.module:factory"."""
     return bool(job["spec"].endswith(".py"))
 
 
 def _to_time(found: Record, folder: Path) -> Path | None:
-    """The file that is timed: what is delivered, or a right kernel where the original is."""
+    """The file to time: the delivered one, or if the original is delivered a right but slower
+    kernel. None if there is neither."""
     if found["form"] not in (None, ORIGINAL):
         return folder / KERNEL
     if not found["correct"]:
@@ -160,7 +162,7 @@ def _to_time(found: Record, folder: Path) -> Path | None:
 
 
 def _of_search(result: Record) -> Record:
-    """Times that a search took beside torch.compile; nothing where it took none."""
+    """The times that a search measured beside torch.compile; empty if it measured none."""
     times, speedups = result["times"], result.get("speedups", {})
     if "compiled" not in times:
         return {}
@@ -173,17 +175,16 @@ def _of_search(result: Record) -> Record:
 
 
 def _rejected(lines: Sequence[Record]) -> dict[str, str]:
-    """Code -> what the judge said of the first candidate of the kept layout, or the first whole,
-    that it refused so."""
+    """Reason code -> message of the first candidate or whole that was refused with this code."""
     judged = ("candidate", "whole")
     verdicts = [line["verdict"] for line in lines if line["record"] in judged]
+    # Reversed, so that the first refusal of each code is the one that stays in the dict.
     wrong = [verdict for verdict in reversed(verdicts) if not verdict["accepted"]]
     return {refused["code"]: refused["message"][:MESSAGE_LIMIT] for refused in wrong}
 
 
 def _ran_out(lines: Sequence[Record]) -> str:
-    """The message about a kernel, or a whole, that was refused for lack of memory; "" without such
-    a refusal."""
+    """The message of a kernel or a whole that was refused for lack of memory; "" if none was."""
     verdicts = [line["verdict"] for line in lines if "verdict" in line]
     said = [verdict["message"] for verdict in verdicts if verdict["code"] == Code.OUT_OF_MEMORY]
     said += [line["reason"] for line in lines if Code.OUT_OF_MEMORY in (line.get("reason") or "")]
@@ -213,10 +214,13 @@ def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
 
 
 def _apart(found: Record, timed: Record) -> Record:
-    """The times of a model's kernel from its verdict, beside those of the baselines. This process
-    does not run such kernels. Without turns taken, a ratio is as wide as both allow. Without a
-    right kernel there is the time of PyTorch all the same: the user keeps it. Where torch.compile
-    is delivered, the verdict is on a kernel that the user does not get."""
+    """The times of a model's kernel from its verdict, beside times of the baselines.
+
+    This process does not run kernels of models, so kernel and baseline did not take turns. The
+    interval of a ratio is therefore the widest that both intervals allow. Without a right kernel
+    the time of PyTorch stands, which the user keeps. If torch.compile is delivered, times of the
+    judged kernel are left out: the user does not get it.
+    """
     baselines = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
     if found.get("form") in (COMPILED, COMPILED_KERNELS):
         untimed = {"eager": timed["eager"], "optimized": None, "speedup_intervals": {}}
@@ -233,7 +237,7 @@ def _apart(found: Record, timed: Record) -> Record:
 
 
 def _arithmetic(dtypes: list[str], precision: str) -> str:
-    """The fastest that the policy lets a program of these types use."""
+    """The fastest arithmetic that the precision allows for a program of these dtypes."""
     if "float32" not in dtypes:
         return "bf16"
     return "tf32x3" if precision == "strict" else "tf32"

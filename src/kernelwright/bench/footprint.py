@@ -1,4 +1,4 @@
-"""How much of a GPU's memory a task takes, found out without any."""
+"""Estimates the GPU memory of a task on the meta device, which allocates none."""
 
 from typing import Any
 
@@ -22,8 +22,11 @@ FIXED_BYTES = 2 << 30
 
 
 def footprint(spec: str) -> int:
-    """Bytes on the device for searching and judging a file with `Model`, from one call on the meta
-    device; the fixed part alone where a call needs real values, or for anything else."""
+    """Estimated bytes on the device for searching and judging a file with `Model`.
+
+    One call on the meta device gives the sizes of its tensors. If the call needs real values, its
+    inputs and parameters alone are counted. Other tasks get the fixed part alone.
+    """
     try:
         task = load_task(spec, META)
     except UsageError:
@@ -46,8 +49,8 @@ def footprint(spec: str) -> int:
 
 
 class _Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Memory of the tensors that it is given, or that are made inside it, at the most that is in
-    use at once: each storage once, for as long as it lives."""
+    """Tracks tensors that are added, or made within this context, and notes the most bytes that
+    lived at once in `peak_bytes`. A storage counts once, until it is freed."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -55,9 +58,11 @@ class _Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.peak_bytes = 0
 
     def add(self, values: Any) -> None:
+        """Count the storages of all tensors in nested values, and forget those that are freed."""
         for value in tree_leaves(values):
             if isinstance(value, torch.Tensor):
                 storage = value.untyped_storage()
+                # A weak reference: counting a tensor must not keep it alive.
                 self._storages[storage._cdata] = (
                     StorageWeakRef(storage),  # type: ignore[no-untyped-call]
                     storage.nbytes(),

@@ -1,6 +1,6 @@
-"""KernelBench from a checkout of the public repository; nothing of it is part of this project.
+"""Reads KernelBench from a checkout of the public repository. No part of it is in this project.
 
-Files of kernels are named as its own scripts name them, so that these can read them too.
+Files of kernels have the names that KernelBench's scripts use, so that these scripts can read them.
 """
 
 import re
@@ -60,16 +60,17 @@ def _tasks_in(folder: Path, level: int) -> Iterator[SuiteCase]:
 
 
 def place(case: SuiteCase) -> Place:
+    """Level and number of a case's task, the same for a task that was cast to bfloat16."""
     return level_number(case.level), case.id
 
 
 def with_samples(tasks: Sequence[SuiteCase], folder: Path) -> list[SuiteCase]:
-    """A case for every candidate in a folder, all samples of a task together.
+    """A case for every candidate in a folder, by task and sample.
 
-    A task without one has a case all the same, whose file is missing: it is not answered.
+    A task without a candidate has a case whose file is missing, so that it counts as not correct.
 
     Raises:
-        UsageError: the folder has none for these tasks.
+        UsageError: the folder has no candidate for these tasks.
     """
     by_place = {place(task): task for task in tasks}
     samples = []
@@ -95,7 +96,16 @@ def with_samples(tasks: Sequence[SuiteCase], folder: Path) -> list[SuiteCase]:
 def write_kernels(
     tasks: Sequence[SuiteCase], lines: Sequence[Record], work: Path, out: Path
 ) -> list[Path]:
-    """Copy every accepted `ModelNew`, kept or not, to where KernelBench looks for it."""
+    """Copy every accepted `ModelNew`, kept or not, to a file with KernelBench's name.
+
+    Args:
+        lines: records of the cases.
+        work: folder with the cases' files.
+        out: folder for the copies.
+
+    Returns:
+        The files written. Cases whose files are missing are left out.
+    """
     is_kept = {
         (line["level"], line["id"], line["sample"]): line.get("kept", True)
         for line in lines
@@ -116,5 +126,6 @@ def write_kernels(
 
 
 def kernel_file(case: SuiteCase) -> str:
+    """The name of a case's file of kernels, as KernelBench's scripts write it."""
     level, number = place(case)
     return f"level_{level}_problem_{number}_sample_{case.sample}_kernel.py"

@@ -1,6 +1,6 @@
 """Level-1 programs: one call each, over every operator the teacher can write, at model-like sizes.
 
-Simple draws for measuring the judge, not the uniform ones a program generator owes.
+The draws are simple, for measuring the judge. The generator `synth` draws uniformly instead.
 """
 
 import random
@@ -25,8 +25,8 @@ WIDTHS = (64, 128, 256)
 
 
 def level1_programs(count: int, seed: int) -> list[Program]:
-    """`count` programs that the teacher can write; every such operator has its turn, in a drawn
-    order, before one comes again."""
+    """`count` programs that the teacher can write. Every operator and dtype has its turn, in drawn
+    order, before any comes again."""
     rng = random.Random(derive(seed, "level 1"))
     kinds = [(operator, dtype) for operator in operators().values() for dtype in DTYPES]
     programs: list[Program] = []
@@ -34,6 +34,7 @@ def level1_programs(count: int, seed: int) -> list[Program]:
         rng.shuffle(kinds)
         for kind in list(kinds):
             program = _drawn(*kind, rng)
+            # Left out for good: every further turn would spend all its tries in vain.
             if program is None:
                 kinds.remove(kind)
                 continue
@@ -44,7 +45,8 @@ def level1_programs(count: int, seed: int) -> list[Program]:
 
 
 def _drawn(operator: Operator, dtype: str, rng: random.Random) -> Program | None:
-    """None where no draw satisfies the operator's rules, the sizes and the teacher."""
+    """A program of one call. None if no draw of `TRIES` satisfies the operator's rules, the bounds
+    of sizes and the teacher."""
     for _ in range(TRIES):
         drawing = _Drawing(operator, dtype, rng)
         try:
@@ -72,6 +74,12 @@ class _Drawing:
     """A further size, of matrices."""
 
     def program(self) -> Program:
+        """Draw shape, arguments and initial values.
+
+        Raises:
+            ValueError: the operator's rules refuse the draw.
+        """
+        # Axes are powers of two whose exponents share out that of the number of elements.
         sizes = [0] * self.rng.choice((2, 2, 3, 3, 4, 5))
         for _ in range(self.rng.randint(MIN_LOG2, MAX_LOG2 - 1)):
             sizes[self.rng.randrange(len(sizes))] += 1

@@ -1,4 +1,4 @@
-"""How busy the machine is while a block runs: its cores and its GPU, from the system's counters."""
+"""Measures how busy cores and GPU are while a block runs, from the system's counters."""
 
 import math
 import subprocess
@@ -15,7 +15,7 @@ _EVERY_S = 0.25
 
 
 class Load:
-    """A context manager; shares of 0 to 1 are there once it is left."""
+    """A context manager that samples the load. `cpu` and `gpu`, 0 to 1, are set when it is left."""
 
     def __init__(self) -> None:
         self.cpu: float | None = None
@@ -56,7 +56,8 @@ class Load:
             self.gpu = mean(self._gpu_percents) / 100
 
     def cpu_between(self, begin_s: float, end_s: float) -> float | None:
-        """Mean share of all cores that was not idle between these two `time.time()`."""
+        """The mean share of all cores that was not idle between two `time.time()`; None without two
+        samples between them."""
         ticks = [(busy, total) for at_s, busy, total in self._ticks if begin_s <= at_s <= end_s]
         if not ticks or ticks[0][1] == ticks[-1][1]:
             return None
@@ -83,7 +84,8 @@ class Load:
 
 
 def _cpu_ticks() -> tuple[int, int]:
-    """(busy, all) ticks of all cores since start; zeros where the system does not say."""
+    """(busy, all) ticks of all cores since the machine started; zeros on systems without
+    /proc/stat."""
     path = Path("/proc/stat")
     if not path.exists():
         return 0, 0

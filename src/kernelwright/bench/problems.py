@@ -1,7 +1,7 @@
-"""The programs a kernel writer is examined on: frozen sets, or JSONL files, a suite each.
+"""The programs that a kernel writer is examined on: frozen sets or JSONL files, each a suite.
 
-Any file whose lines hold programs will do: what `synth` and `data collect` write ("text"), or pairs
-for training ("prompt"), of which one a program is taken.
+A file's lines hold programs: those of `synth` and `data collect` in "text", pairs for training in
+"program". Of several lines with the same program one is taken.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class ProblemSelection:
 def problems_of(
     files: Sequence[Path], wanted: ProblemSelection, sets: Sequence[str] = (V1,)
 ) -> list[Problem]:
-    """The programs wanted of some files; of frozen sets where no file is given.
+    """The wanted programs of some files, or without files of frozen sets.
 
     Args:
         sets: of `synth.benchmark.SETS`.
@@ -87,7 +87,7 @@ def problems_of(
 def _of_suite(
     suite: str, lines: Iterable[Record], file: str | None, wanted: ProblemSelection
 ) -> list[Problem]:
-    """Distinct programs in the order of the lines; parsed only where they are taken."""
+    """The wanted programs of a suite, distinct, in the order of the lines."""
     by_level: dict[str, dict[str, _ProblemPlace]] = defaultdict(dict)
     for line, values in enumerate(lines, 1):
         if (text := _text(values)) is not None:
@@ -96,6 +96,8 @@ def _of_suite(
     problems = []
     for name, level in by_level.items():
         if not wanted.levels or name in wanted.levels:
+            # In an order that depends on the text alone: a larger limit only adds programs. Parsing
+            # comes after, since a file may have many more programs than are wanted.
             drawn = sorted(level, key=lambda text: derive(0, "problem", text))[: wanted.limit]
             for text in sorted(drawn, key=level.__getitem__):
                 id, line = level[text]
@@ -126,6 +128,7 @@ def _text(line: Record) -> str | None:
 
 
 def level_of(line: Record) -> str:
-    """A program's level as its record says it: what it was drawn as, or its number of calls."""
+    """The level of a program's record: `OPERATORS` if it was drawn for one operator, else "L" and
+    its number of calls."""
     group = line.get("drawn", {}).get("group", "level")
     return f"L{line['level']}" if group.startswith("level") else OPERATORS

@@ -1,4 +1,4 @@
-"""The other end of a `Worker`: a process that answers each line of JSON with one."""
+"""The other end of a `BenchWorker`: a process that answers each line of JSON with a line."""
 
 import gc
 import json
@@ -12,11 +12,13 @@ from kernelwright.core.record import Record
 
 
 def serve(answer: Callable[[Record], Record], after: Callable[[], None] = lambda: None) -> None:
-    """Answer jobs from stdin until it ends. What other code prints goes to stderr.
+    """Answer jobs from stdin until it ends.
 
     Args:
+        answer: makes the answer to a job.
         after: called after each job; the GPU's unused memory is given back then too.
     """
+    # Whatever other code prints to stdout goes to stderr: it would be read as an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""A benchmark task timed: PyTorch, torch.compile and optimized.py in turn, in one process."""
+"""Times a benchmark task: PyTorch, torch.compile and optimized.py take turns in one process."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from kernelwright.verify.tasks.task import ModuleTask
 def side_by_side(
     task: ModuleTask, optimized: Path | None, *, precision: str, max_autotune: bool = False
 ) -> TimedContender:
-    """Times of the contenders on the task's inputs, L2 cold.
+    """Time the contenders on the task's inputs, with a cold L2 cache.
 
     Args:
         optimized: trusted code, since it is imported here; None: time the baselines alone.
@@ -45,7 +45,7 @@ def side_by_side(
 def _model_new(
     task: ModuleTask, path: Path, eager: torch.nn.Module, device: torch.device
 ) -> torch.nn.Module:
-    """The file's ModelNew with the reference's parameters."""
+    """The file's ModelNew, on the device, with the reference's parameters and training mode."""
     module = import_file(path)
     with torch.device(device):
         arguments = module.get_init_inputs()

@@ -1,4 +1,4 @@
-"""A suite through a policy: every case one record, the GPU shared fairly between workers."""
+"""Runs the cases of a suite with a policy, in several workers, and records each case."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -40,6 +40,8 @@ Key = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SuiteCase:
+    """A task of a suite, to be searched, or to be judged with a given candidate."""
+
     level: str
     id: int
     """Number within its level."""
@@ -57,7 +59,7 @@ class SuiteCase:
 
     @property
     def folder(self) -> Path:
-        """Below that of all cases."""
+        """The case's folder, relative to the folder of all cases."""
         name = f"{self.name}-sample-{self.sample}" if self.candidate else self.name
         return Path(self.level, name)
 
@@ -115,14 +117,14 @@ class SuiteRun:
 
 
 def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], None]) -> None:
-    """Run the cases without a record, or with one that ends in `RETRIED`, and append one each.
+    """Run all cases without a record, or whose record ends in `RETRIED`, and append their records.
 
-    Their order is mixed: a run that is cut short is a fair sample, and large tasks, which often lie
-    side by side, do not wait for each other. What found no memory beside others comes last, alone,
-    in time that is kept back for it.
+    The order is mixed, so that an interrupted run is a fair sample. Mixing also keeps large tasks,
+    which are often neighbours, from waiting for each other. A case that found too little memory
+    beside others runs last and alone, in time that is kept back for it.
 
     Raises:
-        UsageError: the folder holds a run that was begun otherwise.
+        UsageError: the folder holds a run with other settings.
     """
     ends = _ends(run)
     beside, alone = SimpleQueue[SuiteCase](), SimpleQueue[SuiteCase]()
@@ -151,13 +153,19 @@ def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], Non
                     alone.put(case)
 
     run.work.mkdir(parents=True, exist_ok=True)
+    # A case that runs alone has a GPU to itself; several GPUs still work at the same time.
     for queue, jobs in ((beside, run.jobs), (alone, min(run.jobs, len(run.gpus)))):
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(partial(serve, queue=queue), range(jobs)))
 
 
 def _ends(run: SuiteRun) -> dict[Key, str]:
-    """How cases ended that have a record, last; begins the records where there are none."""
+    """The codes that recorded cases ended with, by each case's last record. Writes the head of the
+    records if there is none.
+
+    Raises:
+        UsageError: the head has other settings.
+    """
     record.cut_torn_line(run.records)
     lines = list(record.read(run.records)) if run.records.exists() else []
     if not lines:
@@ -195,7 +203,7 @@ def _found(
 
 
 def _room(run: SuiteRun, gpu: str) -> Path:
-    """Folder where the processes of a GPU agree on its memory."""
+    """The folder in which the processes of a GPU share out its memory."""
     room = run.work / f"gpu-{gpu}"
     room.mkdir(exist_ok=True)
     return room
@@ -227,7 +235,8 @@ def failure(code: str, message: str) -> Record:
 
 
 def found_of(verdict: Verdict) -> Record:
-    """The record of a case by a verdict on it; times too, where the case was accepted on a GPU."""
+    """The fields of a case's record that follow from its verdict. Times are there if the candidate
+    was accepted and timed."""
     facts: Record = {
         "correct": verdict.accepted,
         "kept": verdict.accepted,
@@ -248,7 +257,7 @@ def found_of(verdict: Verdict) -> Record:
 
 
 def describe(line: CaseLine) -> str:
-    """One case in a few words: how much faster the user's result is, then what there is besides."""
+    """One line about a case: ratios to rivals and the time as delivered, then failure and form."""
     said = [] if line["correct"] else [_failed(line)]
     if line.get("form"):
         said.append(f"form {line['form']}")

@@ -1,7 +1,7 @@
-"""A policy on programs, without search: it answers, all answers are judged, cases are recorded.
+"""Examines a policy on programs, without search: asks it, judges all answers, records the cases.
 
-The folder of a run has `answers.jsonl`, which costs most and is gone on with, the judge's records
-under `judged/`, gone on with too, and `records.jsonl`: a case an answer, written anew from both.
+A run's folder has `answers.jsonl` and the judge's records under `judged/`. An interrupted run
+continues both. `records.jsonl`, with a case for each answer, is written anew from them.
 """
 
 import gc
@@ -49,15 +49,16 @@ class PolicyPlan:
 
 
 def examine(plan: PolicyPlan, problems: Sequence[Problem], say: Say) -> Record:
-    """Ask, judge, and write the cases; resumes what is in the folder.
+    """Ask, judge, and write the cases. A run in the folder is continued.
 
     Returns:
-        The judge's summary: `infra` answers could not be judged, for which the same command is run
-        again, nor could `usage`, whose program the judge cannot use. Neither has a case.
+        The judge's summary. `infra` counts answers that our side failed to judge: run the same
+        command again. `usage` counts answers to programs that the judge cannot use. Neither kind
+        has a case.
 
     Raises:
-        UsageError: the folder holds a run that was begun otherwise, or the policy cannot be used.
-        InfraError: the policy failed, or no judge can be started; what is there is kept.
+        UsageError: the folder holds a run with other settings, or the policy cannot be used.
+        InfraError: the policy failed, or no judge can be started. Answers and verdicts are kept.
     """
     head, answers = ask(plan.asking, problems, plan.out / ANSWERS, say)
     _leave_the_gpu()
@@ -94,8 +95,8 @@ def _judges(workers: int | None, recipe: JudgeRecipe) -> Executor:
 
 
 def jobs_of(problems: Sequence[Problem], answers: Answers) -> Iterator[Job]:
-    """One for each candidate; ids are PROBLEM/SAMPLE. The order of problems is mixed: what a run
-    that is stopped has judged is a fair sample."""
+    """A job for each candidate, with the id PROBLEM/SAMPLE. The order of problems is mixed, so that
+    an interrupted run has judged a fair sample."""
     for problem in sorted(problems, key=lambda problem: derive(0, "order", problem.name)):
         for sample, answer in enumerate(answers[problem.name]):
             if "source" in answer:
@@ -107,7 +108,7 @@ def jobs_of(problems: Sequence[Problem], answers: Answers) -> Iterator[Job]:
 
 
 def verdicts_in(folder: Path, recipe: JudgeRecipe) -> dict[str, tuple[str, Verdict]]:
-    """Job's id -> digest of what was judged, and the verdict on it."""
+    """Job id -> (digest of the judged texts, verdict)."""
     return {
         name: (line["content"], Verdict.from_json(dict(line["verdict"])))
         for name, line in RunFolder(folder, recipe).by_id.items()
@@ -121,8 +122,9 @@ def cases_of(
     answers: Answers,
     verdicts: Mapping[str, tuple[str, Verdict]],
 ) -> Iterator[Record]:
-    """A record for every sample that was asked for, but for those that could not be judged."""
+    """A record for every sample that was asked for, except those that could not be judged."""
     for problem in problems:
+        # Samples that the policy did not give are cases too: all problems have as many.
         answered = list(answers[problem.name])
         answered += [{"malformed": UNANSWERED, "message": ""}] * (asking.samples - len(answered))
         for sample, answer in enumerate(answered):
@@ -167,7 +169,7 @@ def _line(asking: Asking, problem: Problem, sample: int) -> Record:
 
 
 def write_cases(path: Path, head: Record, cases: Iterator[Record]) -> None:
-    """Head and cases, whole or not at all."""
+    """Write head and cases to a file beside `path`, then rename it: readers see all or nothing."""
     beside = path.with_suffix(".new")
     beside.unlink(missing_ok=True)
     record.append(beside, [head])

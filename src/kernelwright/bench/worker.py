@@ -17,14 +17,16 @@ LOG_TAIL = 2_000
 
 
 class BenchWorker:
-    """`python -m MODULE`, which serves jobs (`bench.serving`). Use as a context manager; the
-    process starts with the first job.
+    """A process `python -m MODULE` that serves jobs (`bench.serving`). Use it as a context manager;
+    the process starts with the first job.
 
     Args:
-        gpu: the one that it sees, as `CUDA_VISIBLE_DEVICES` says it; "": whatever there is.
-        jobs: processes that share the cores, unless `OMP_NUM_THREADS` says how many each has.
-            Threads of theirs that wait for each other by turning made writing on two cores ten
-            times as slow.
+        module: the Python module that serves.
+        log: file for the process's stderr; each new process writes it anew.
+        gpu: the GPU that it sees, as in `CUDA_VISIBLE_DEVICES`; "": all GPUs.
+        jobs: processes that share the cores. Each gets its share of threads, unless
+            `OMP_NUM_THREADS` is set. With more threads than cores, busy waiting made writing on
+            two cores ten times as slow.
     """
 
     def __init__(self, module: str, log: Path, gpu: str = "", jobs: int = 1) -> None:
@@ -48,10 +50,11 @@ class BenchWorker:
         self.end()
 
     def run(self, job: Record, timeout_s: float) -> Record:
-        """The answer.
+        """Send a job, and wait for its answer.
 
         Raises:
-            InfraError: the process died or took longer than `timeout_s`; the next job has another.
+            InfraError: the process died, or took longer than `timeout_s`. The next job gets a new
+                process.
         """
         process = self._started()
         assert process.stdin is not None
@@ -80,7 +83,7 @@ class BenchWorker:
         return self._process
 
     def end(self) -> None:
-        """The next job has another process."""
+        """Kill the process. The next job gets a new one."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -38,6 +38,8 @@ class KernelPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
+    """A source that claims to compute a program, and the plans of its kernels."""
+
     source: str
     """Python text that defines `fused_operator(...)` (or `ModelNew`) and its kernels."""
     plan: tuple[KernelPlan, ...] = ()

@@ -1,5 +1,4 @@
-"""The code that a user gets for a benchmark task, and its speed: functions of the task's record
-alone.
+"""The code that a user gets for a benchmark task, and its speed, by the task's record alone.
 
 The record's "form" names what `optimized.py` runs. The record of an older run has no form: a case
 whose kernels were kept delivered them, and in any other case the user got the original.
@@ -59,9 +58,10 @@ def delivers_kernels(case: CaseLine) -> bool:
 
 
 def may_win(case: CaseLine) -> bool:
-    """Whether a time of the case can be a win of ours; a fast torch.compile is none.
+    """Whether the recorded time is that of our kernels, and so can count as a win of ours.
 
-    In an older record the time is that of our kernels, also where they were not kept.
+    A delivered torch.compile is not. In an older record the time is always that of our kernels,
+    even if they were not kept.
     """
     return not case.get("form") or delivers_kernels(case)
 
@@ -134,6 +134,8 @@ def _both(case: CaseLine) -> tuple[str, ...]:
 
 
 def _smallest(ratios: list[Ratio | None]) -> Ratio | None:
+    """The smallest ratio, each end of its interval the smallest of that end. None if a ratio is
+    missing; without an interval if one is missing."""
     known = [ratio for ratio in ratios if ratio is not None]
     if len(known) < len(ratios):
         return None

@@ -1,4 +1,4 @@
-"""Errors are for us; verdicts are for candidates.
+"""The errors of the package. A fault of a candidate is a verdict, not an error.
 
 KernelwrightError
   UsageError       what the user gave is wrong: bad file, bad option, unsupported input  exit code 2
@@ -54,7 +54,16 @@ class SearchInterrupted(KeyboardInterrupt):
 
 @contextmanager
 def infra(what: str) -> Iterator[None]:
-    """Name the step of ours that broke; let our own errors through untouched."""
+    """A context that turns any exception into an InfraError that names the step.
+
+    Errors of this package pass through unchanged.
+
+    Args:
+        what: the step in words, the beginning of the message.
+
+    Raises:
+        InfraError: the block raised an exception that is not a KernelwrightError.
+    """
     try:
         yield
     except KernelwrightError:

@@ -8,7 +8,7 @@ from kernelwright.core.errors import UsageError
 
 
 def check_folder(path: Path) -> None:
-    """See that files can be written to a folder that may not be there yet; leave nothing behind.
+    """Check that files can be written to a folder, which need not exist yet. Makes no folder.
 
     Raises:
         UsageError: a file is in the way, or the folder cannot be written to.
@@ -20,6 +20,7 @@ def check_folder(path: Path) -> None:
         if not nearest.is_dir():
             message = f"cannot write to {path}: {nearest} is a file"
             raise UsageError(message, remedy=remedy)
+        # Permissions do not tell of quotas and full disks; writing a byte does.
         with tempfile.TemporaryFile(dir=nearest) as file:
             file.write(b"\0")
             file.flush()

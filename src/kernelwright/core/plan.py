@@ -17,8 +17,10 @@ _COMMENT = re.compile(r"^# Plan of \w+\n(?:#   .*\n)*", re.MULTILINE)
 
 
 def plan_lines(plan: KernelPlan) -> list[str]:
-    """The operators that a kernel fuses, its loop, and the reason, a field a line; long ones go on
-    below."""
+    """A plan as lines of text: a head with the kernel's name, then one field a line.
+
+    Long fields continue on further lines. Optional fields without a value are left out.
+    """
     fields = {
         "fuses": ", ".join(plan.fuses),
         "part": ", ".join(plan.part),
@@ -37,25 +39,28 @@ def plan_lines(plan: KernelPlan) -> list[str]:
 
 
 def plan_comment(plan: KernelPlan) -> list[str]:
-    """The lines as a Python comment."""
+    """The lines of `plan_lines` as a Python comment."""
     return [f"# {line}" for line in plan_lines(plan)]
 
 
 def lines_of(text: str) -> list[str]:
-    """As syntax trees count them: `str.splitlines` also ends lines at form feeds and the like."""
+    """The lines of a text as syntax trees count them. `str.splitlines` would also end lines at form
+    feeds and other characters that Python's parser does not count."""
     return _LINE_END.split(text)
 
 
 def with_plans(source: str, plans: Sequence[KernelPlan]) -> str:
-    """The source with each plan above its kernel, in place of what plans stood there; plans of
-    kernels that are not there are left.
+    """The source with each plan as a comment above its kernel.
+
+    Comments with older plans are removed. Plans of kernels that the source lacks are dropped.
 
     Raises:
-        SyntaxError: there are plans, and the source without its comments is no Python.
+        SyntaxError: there are plans, and the source without its plan comments is not Python.
     """
     source = _COMMENT.sub("", source)
     if not plans:
         return source
+    # A decorator belongs to its function: the comment stands above the first decorator.
     begins = {
         node.name: min((decorator.lineno for decorator in node.decorator_list), default=node.lineno)
         for node in syntax_tree(source).body
@@ -74,10 +79,11 @@ def with_plans(source: str, plans: Sequence[KernelPlan]) -> str:
 
 
 def read_plans(lines: Iterable[str]) -> Iterator[KernelPlan]:
-    """Plans out of lines that `plan_lines` made, blank lines between them or not.
+    """Read plans from lines as `plan_lines` writes them. Blank lines are skipped.
 
     Raises:
-        ValueError: a line is none of a plan's; names it.
+        ValueError: a line belongs to no plan, a field is unknown, or tiles are not NAME=SIZE. The
+            message names it.
     """
     kernel, fields, label = "", dict[str, str](), ""
     for line in lines:
@@ -130,7 +136,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    """Within MAX_LINE as a comment."""
+    """The lines of a field, each within MAX_LINE as a comment."""
     lines, line = [], f"{_FIELD}{label}:"
     for word in text.split():
         if len(line) + len("#  ") + len(word) > MAX_LINE:

@@ -1,4 +1,4 @@
-"""Progress of a long job, as its steps report it to whoever shows it: console, notebook, log."""
+"""The progress of a long job, reported to a callback that shows it: console, notebook or log."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

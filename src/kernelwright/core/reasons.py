@@ -7,6 +7,8 @@ from kernelwright.core.verdict import Code
 
 @dataclass(frozen=True, slots=True)
 class CodeReason:
+    """The texts about one reason code."""
+
     meaning: str
     remedy: str
 

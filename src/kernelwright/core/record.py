@@ -34,8 +34,7 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
     """Yield the records of a JSONL file.
 
     Args:
-        whole: leave out a last line without its end: whoever writes the file is at it, or was
-            killed.
+        whole: leave out a last line without its end: its writer is still writing, or was killed.
 
     Raises:
         UsageError: a line is not a JSON object in UTF-8; names file and line.
@@ -78,7 +77,11 @@ def word_of(kind: type[object]) -> str:
 
 
 def cut_torn_line(path: Path) -> bool:
-    """Cut off a last line without its end, which a crash in the midst of writing leaves behind."""
+    """Cut off a last line without its end, which a crash while writing leaves behind.
+
+    Returns:
+        Whether the file had such a line.
+    """
     if not path.exists():
         return False
     text = path.read_bytes()
@@ -91,12 +94,14 @@ def cut_torn_line(path: Path) -> bool:
 
 
 def check_same(recorded: Record, wanted: Record, path: str, *, remedy: str) -> None:
-    """Refuse to go on with a file that was begun otherwise.
+    """Check that a file was begun with the settings that it is to be continued with.
+
+    Fields that only `recorded` has are not compared.
 
     Raises:
         UsageError: names the first field of `wanted` that differs, at any depth.
     """
-    wanted = json.loads(json.dumps(wanted))
+    wanted = json.loads(json.dumps(wanted))  # as `recorded` was read: with lists for tuples
     for key, value in wanted.items():
         if recorded.get(key) != value:
             message = f"this file was begun with {_difference(key, recorded.get(key), value)}"
@@ -121,7 +126,8 @@ def version_of(package: str) -> str | None:
 
 
 def code_digest(packages: Iterable[str]) -> str:
-    """A digest of the source of our packages: results of two digests are not to be mixed."""
+    """A digest of the source of some of our packages, 16 hex digits. Results of different code must
+    not be mixed in one file."""
     digest = hashlib.sha256()
     for package in packages:
         for path in sorted((_PACKAGE / package).rglob("*.py")):

@@ -41,7 +41,10 @@ def fast_p(speedups: Sequence[float | None], p: float) -> float:
 
 
 def geometric_mean(ratios: Sequence[float], *seed_words: str) -> Mean:
-    """With a bootstrap interval over tasks, which the ratios and the seed's words decide.
+    """Geometric mean of ratios, with a 95% bootstrap interval over tasks.
+
+    Args:
+        seed_words: name the stream of resampling: equal ratios and words give equal intervals.
 
     Raises:
         ValueError: there are no ratios, or one is not above 0.
@@ -100,8 +103,11 @@ def mean_share(shares: Sequence[float]) -> Mean:
 
 
 def gap(one: Mean, other: Mean) -> Mean:
-    """How far one mean share lies above another of other tasks, with Newcombe's interval from
-    theirs (Newcombe 1998, method 10); over as many tasks as the smaller of the two."""
+    """The difference of two mean shares over different tasks, one less other.
+
+    The interval is Newcombe's, from the intervals of both (Newcombe 1998, method 10). `num` is the
+    smaller number of tasks.
+    """
     value = one.value - other.value
     below = math.hypot(one.value - one.low, other.high - other.value)
     above = math.hypot(one.high - one.value, other.value - other.low)
@@ -109,8 +115,10 @@ def gap(one: Mean, other: Mean) -> Mean:
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """The exact two-sided p-value of McNemar's test (1947): how likely it is that so many tasks
-    changed sides one way, were both ways equally likely.
+    """The exact two-sided p-value of McNemar's test (1947).
+
+    It is the probability of a split of changed tasks that is at least as uneven, if gains and
+    losses were equally likely.
 
     Args:
         gained: tasks that only the second of two runs solved.

@@ -33,10 +33,14 @@ def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
 
 
 def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """The values with some set anew, each as "table.key = value" in TOML.
+    """The values after some changes. Tables are merged; other values are replaced.
+
+    Args:
+        values: as TOML is read. They are not changed themselves.
+        changes: "table.key = value" each, in TOML.
 
     Raises:
-        UsageError: a change that is none.
+        UsageError: a change is not TOML.
     """
     merged = dict(values)
     for change in changes:
@@ -58,13 +62,14 @@ def _merged(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, A
 
 
 def read(kind: type[Settings], values: Any, where: str = "") -> Settings:
-    """A dataclass from plain values, as TOML or JSON has them; tables are dataclasses within it.
+    """Make a dataclass of plain values, as TOML or JSON has them. Tables become dataclasses.
 
     Fields are of type bool, int, float, str, StrEnum, tuple[X, ...], tuple[X, Y], Mapping[str, X],
-    another such dataclass, Any, or several of these with `|`. What is made already stays.
+    another such dataclass, Any, or several of these with `|`. A value that has its field's type
+    already stays as it is.
 
     Args:
-        where: in the file the values stand, as messages name it.
+        where: the values' place in the file, for messages, such as "objective".
 
     Raises:
         UsageError: an unknown key, one that is missing, or a value of another type.
@@ -93,6 +98,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         kind = _one_of(kind, value)
     if kind is Any:
         return _frozen(value)
+    # By the exact type: in Python a bool is an int, and `true` must not pass for a number.
     if type(value) is kind:
         return value
     if is_dataclass(kind) and isinstance(kind, type):
@@ -115,13 +121,13 @@ def _value(kind: Any, value: Any, where: str) -> Any:
 
 
 def _one_of(kinds: UnionType, value: Any) -> Any:
-    """The type that the value has, or else the first: what it lacks is told of that."""
+    """The type of a union that the value has, or else the first, which the error then names."""
     known = get_args(kinds)
     return next((option for option in known if type(value) is option), known[0])
 
 
 def _tuple(kinds: tuple[Any, ...], values: list[Any] | tuple[Any, ...], where: str) -> Any:
-    """Items are called by their number, from 1."""
+    """A tuple of converted items. Messages name an item by its number, from 1."""
     if kinds[-1] is Ellipsis:
         kinds = kinds[:1] * len(values)
     elif len(kinds) != len(values):
@@ -131,7 +137,7 @@ def _tuple(kinds: tuple[Any, ...], values: list[Any] | tuple[Any, ...], where: s
 
 
 def _frozen(value: Any) -> Any:
-    """With tuples for lists, at any depth."""
+    """The value with tuples for lists, at any depth."""
     if isinstance(value, list | tuple):
         return tuple(map(_frozen, value))
     if isinstance(value, Mapping):

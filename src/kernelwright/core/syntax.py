@@ -1,4 +1,4 @@
-"""Python text that somebody else wrote, a language model for example, as a syntax tree."""
+"""Parses Python text from outside, such as a language model's, within bounds of time and memory."""
 
 import ast
 import re
@@ -42,6 +42,7 @@ def _refused(message: str, line: int = 1) -> SyntaxError:
 def _check_size(text: str) -> None:
     if len(text) > MAX_SOURCE:
         raise _refused(f"more than {MAX_SOURCE} characters")
+    # No text has more words and signs than characters, so short texts need no counting.
     if len(text) > MAX_TOKENS and sum(1 for _ in _TOKEN.finditer(text)) > MAX_TOKENS:
         raise _refused(f"more than {MAX_TOKENS} words and signs")
 

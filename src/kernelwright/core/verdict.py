@@ -117,6 +117,11 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
+    """Everything that the judge found about one candidate.
+
+    `accepted`, `stage` and `code` must agree, or the constructor raises ValueError.
+    """
+
     accepted: bool
     stage: Stage
     code: Code
@@ -179,6 +184,11 @@ class Verdict:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
+        """The verdict of `to_json`. Fields that an older record lacks have their defaults.
+
+        Raises:
+            KeyError, TypeError, ValueError: the values are not of a verdict.
+        """
         values = {k: v for k, v in values.items() if k != "speedup"}
         values["stage"], values["code"] = Stage(values["stage"]), Code(values["code"])
         if values.get("errors"):

@@ -26,10 +26,12 @@ def calls_its_function(text: str) -> bool:
 
 
 def called_programs(file: Path) -> list[Program]:
-    """One program for each call of the file's function. Runs foreign code, with CPU for CUDA.
+    """One program for each call of the file's function that can be lowered.
+
+    Runs foreign code. The text "cuda" becomes "cpu" before, since no GPU is needed.
 
     Raises:
-        Refused: nothing could be lowered.
+        Refused: the file cannot be run, or no call can be lowered.
     """
     text = file.read_text(encoding="utf-8", errors="replace").replace("cuda", "cpu")
     above, _, below = text.partition(_RULER)
@@ -57,7 +59,7 @@ def _function_name(tree: ast.Module, wanted: str) -> str:
 
 
 class _CallRecorder:
-    """In the place of a function: lowers each call before it makes it."""
+    """Replaces a function: lowers each call, then makes it. Later calls may need its result."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

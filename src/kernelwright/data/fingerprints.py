@@ -1,6 +1,6 @@
-"""Fingerprints of other people's tasks, so that programs to train on keep clear of them.
+"""Fingerprints of other people's tasks, so that these tasks can be left out of training.
 
-What is written down is 16 hexadecimal digits a task: names, sizes and text stay behind.
+A fingerprint is 16 hexadecimal digits. Names, sizes and text of a task are not written.
 """
 
 from collections import Counter
@@ -23,13 +23,17 @@ from kernelwright.synth.benchmarks import task_fingerprint
 
 
 def fingerprints(paths: Sequence[Path], *, timeout_s: float, say: Say) -> Record:
-    """The fingerprints of every task in these files and folders, each read in a process of its own.
+    """The fingerprints of every task in these files and folders.
 
-    Returns a record: "fingerprints" of programs of two calls and more, "one_call" of the others,
-    and "sources": a path's name, its files, how many gave tasks, why the others did not.
+    Each file runs in a child process of its own.
 
     Args:
-        timeout_s: for one file, of processor time.
+        timeout_s: processor time for one file.
+
+    Returns:
+        A record with "fingerprints" of programs of two calls and more, "one_call" of all others,
+        and "sources": for each path its name, its number of files, how many gave tasks, and why
+        the others did not.
 
     Raises:
         UsageError: a path holds no Python file.

@@ -9,9 +9,9 @@
     ...
     ```
 
-Whoever wrote it: the embedded model is trained to this form, others are asked for it. Models add
-text and leave parts out. Reading is lenient where nothing is lost: reasoning before, prose around,
-no plan, no fence. Where there is no candidate, reading says why.
+The embedded model is trained to this form, and other models are asked for it. Models add text and
+leave parts out, so reading accepts reasoning before the answer, prose around it, no plan and no
+fence. If an answer holds no candidate, reading says why.
 """
 
 import ast
@@ -66,7 +66,10 @@ class Answer:
 
 
 def answer_text(candidate: Candidate) -> str:
-    """The candidate as an answer: what a model is trained to write."""
+    """The text of an answer with this candidate, in the form that models are trained to write.
+
+    The plan moves from the comments above the kernels to the front.
+    """
     plan = "\n".join(line for kernel_plan in candidate.plan for line in plan_lines(kernel_plan))
     source = with_plans(candidate.source, ()).strip("\n")
     return f"{PLAN_BEGIN}\n{plan}\n{PLAN_END}\n{CODE_BEGIN}\n{source}\n{CODE_END}\n"
@@ -75,10 +78,13 @@ def answer_text(candidate: Candidate) -> str:
 def read_answer(
     text: str, *, entry: str = "fused_operator", origin: str, is_out_of_time: bool = False
 ) -> Answer:
-    """The candidate in an answer: the last block of code that defines `entry`, and the plan, which
-    becomes the comments above its kernels.
+    """Read the candidate out of an answer. No text makes this raise.
+
+    The candidate's source is the last block of code that defines `entry`. The plan becomes comments
+    above its kernels. A plan that cannot be read is left out, and `message` says what is wrong.
 
     Args:
+        entry: the name that the code has to define: one of `ENTRIES`.
         origin: who wrote the answer.
         is_out_of_time: the clock ended the answer, not the model and not a limit of tokens.
     """
@@ -90,6 +96,7 @@ def read_answer(
 
 
 def _read_answer(text: str, entry: str, origin: str) -> Answer:
+    # Reasoning may hold drafts in fences: the answer is what follows the last mark.
     said = _THINKING_END.split(text)[-1]
     if not said.strip():
         return Answer(text=text, candidate=None, malformed=Malformed.EMPTY, message="no answer")
@@ -107,7 +114,7 @@ def _read_answer(text: str, entry: str, origin: str) -> Answer:
 
 
 def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
-    """The plans of all kernels, or none and what is wrong with them."""
+    """The plans of all kernels and an empty message, or no plans and what is wrong with them."""
     texts, _ = plans_apart(text)
     if not texts:
         return (), "no plan"
@@ -119,8 +126,12 @@ def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
 
 
 def plans_apart(text: str) -> tuple[list[str], str]:
-    """The text between marks of plans, and the text without it. (A regular expression looks for the
-    end of a plan again from every beginning, of which models that ramble write thousands.)"""
+    """The texts between the marks of plans, and the text without marks and plans.
+
+    A beginning without an end stays in the text.
+    """
+    # Not by a regular expression: one looks for the end again from every beginning, and models
+    # that ramble write thousands of beginnings.
     plans, others = list[str](), list[str]()
     rest = 0
     while (begin := text.find(PLAN_BEGIN, rest)) >= 0:
@@ -134,7 +145,7 @@ def plans_apart(text: str) -> tuple[list[str], str]:
 
 
 def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
-    """The source, or why there is none."""
+    """The source, or the reason why there is none and a message for the model."""
     _, text = plans_apart(text)
     blocks, is_cut_off = _blocks(text)
     if not blocks and _defines(text, entry):
@@ -146,6 +157,7 @@ def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
             return block.strip("\n") + "\n", None, ""
     if is_cut_off:
         return "", Malformed.CUT_OFF, "the code does not end within the limit of tokens: write less"
+    # Only a block that names an entry was meant as the candidate: others may be shell or prose.
     for block in reversed(blocks):
         if (error := _syntax_error(block)) and any(name in block for name in ENTRIES):
             return "", Malformed.SYNTAX_ERROR, f"line {error.lineno}: {error.msg}"

@@ -1,9 +1,9 @@
-"""Tokens of many rows at once from any causal language model of Hugging Face's.
+"""Decodes many rows at once with any causal language model in Hugging Face's layout.
 
-A row is a prompt with a seed of its own; what it becomes does not depend on the rows beside it, but
-for rounding. Rows sit in fixed memory (`policy.slots`); one step adds a token to each
-(`policy.steps`). Rows that end make room for those that wait, or the step gets smaller. The host
-looks every few steps only.
+A row is a prompt with a seed of its own. Its tokens do not depend on the rows beside it, except by
+rounding. Rows lie in fixed memory (`policy.slots`), and one step adds a token to each
+(`policy.steps`). When rows end, waiting rows take their place, or the step gets smaller. The host
+checks every few steps which rows have ended, since each check waits for the GPU.
 """
 
 import math
@@ -47,6 +47,8 @@ PROMPT_TOKENS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class WrittenTokens:
+    """The tokens that a model wrote after a prompt."""
+
     tokens: list[int]
     """Without the one that ends the row."""
     end: int | None
@@ -60,7 +62,7 @@ class WrittenTokens:
 
 
 class Decoder:
-    """One model, with memory and captured steps that are kept from call to call."""
+    """Decodes with one model. Memory and captured steps are kept between calls until `release`."""
 
     def __init__(
         self,
@@ -100,10 +102,11 @@ class Decoder:
     def decode(
         self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
     ) -> list[WrittenTokens]:
-        """The tokens that follow each prompt; none where a prompt fills the model's context.
+        """The tokens that follow each prompt, in the order of the prompts. A prompt that fills the
+        model's context gets none.
 
         Args:
-            seeds: of each prompt's draws.
+            seeds: one for each prompt: equal prompts with equal seeds get equal tokens.
         """
         written = dict(self.stream(prompts, seeds=seeds, sampling=sampling))
         return [written[number] for number in range(len(prompts))]
@@ -112,7 +115,7 @@ class Decoder:
     def stream(
         self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
     ) -> Iterator[tuple[int, WrittenTokens]]:
-        """As `decode`, each row with its number as soon as it ends."""
+        """As `decode`, but yields (number of the prompt, tokens) as soon as each row ends."""
         limits = [min(sampling.max_tokens, self.context - len(prompt)) for prompt in prompts]
         order = sorted(
             (i for i, limit in enumerate(limits) if limit > 0), key=lambda i: -len(prompts[i])
@@ -128,6 +131,7 @@ class Decoder:
             for index, written in self._all(waiting, sampling.for_s):
                 left.remove(index)
                 yield index, written
+        # Left are rows that had no time to begin, and prompts that fill the model's context.
         for number in left:
             yield number, WrittenTokens([], end=None, is_out_of_time=limits[number] > 0)
 
@@ -142,9 +146,11 @@ class Decoder:
     def _all(
         self, waiting: list[Waiting], for_s: float | None
     ) -> Iterator[tuple[int, WrittenTokens]]:
-        """Every row as it ends, by its index; those last in `waiting` begin first. After `for_s`
-        seconds, of which turns that others have are none, all that run end, and those that wait do
-        not begin."""
+        """Yields every row with its index when it ends. Rows at the end of `waiting` begin first.
+
+        After `for_s` seconds running rows end, and waiting rows do not begin. Time in which others
+        have the device does not count.
+        """
         end_s = math.inf if for_s is None else worked_s() + for_s
         running: dict[int, Waiting] = {}
         is_over = False
@@ -155,16 +161,18 @@ class Decoder:
                 if is_over:
                     self._rows.done.fill_(True)
                 ended = list(self._ended(running))
+            # Outside of the turn: the caller may work long between two rows.
             yield from ended
 
     def _advance(self, waiting: list[Waiting], running: dict[int, Waiting]) -> None:
-        """Some steps of all rows that run, after those have begun that there is room for."""
+        """Begin waiting rows if enough slots are free, then take `pace` steps with all rows."""
         free = [slot for slot in range(self._cache.rows) if slot not in running]
         if waiting and (not running or len(free) * REFILL_SHARE >= self._cache.rows):
             begun = {slot: waiting.pop() for slot in free[: len(waiting)]}
             self._begin(begun)
             running |= begun
         rows = self._rows.first(self._densely(running))
+        # Slots for all steps up to the next look at the rows: none can be added in between.
         longest = max(row.length for row in running.values()) + self._pace
         bucket = self._lengthen(longest)
         with self._threads():
@@ -175,7 +183,7 @@ class Decoder:
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """As many as pay, on a CPU."""
+        """On a CPU, take the number of threads that lately was the fastest, within this context."""
         if self._on_gpu:
             yield
             return
@@ -188,9 +196,12 @@ class Decoder:
             self._num_threads.took(time.perf_counter() - begin_s)
 
     def _make_room(self, rows: int, length: int) -> None:
-        """Memory for so many rows of such a length, or for as many as fit. Keys and values get
-        theirs when they come to it (`_lengthen`): most rows end early."""
+        """Make room for so many rows of `length` tokens, or for as many rows as memory allows.
+
+        Keys and values get their memory later (`_lengthen`), since most rows end early.
+        """
         most = min(self._most, self._affordable(length))
+        # A few sizes only, since each size of a step is captured by itself.
         if self._on_gpu:
             rows = next((n for n in ROW_SIZES if n >= rows), rows)
         rows = min(rows, most)
@@ -204,7 +215,11 @@ class Decoder:
         self._rows = Rows.empty(rows, length, self._device)
 
     def _lengthen(self, slots: int) -> int:
-        """Memory for keys and values of so many slots a row, rounded up; the rounded number."""
+        """Make sure that each row has `slots` slots for keys and values.
+
+        Returns:
+            The number of slots rounded up, which the next steps read.
+        """
         most = _round_up(self._rows.written.shape[1], self._bucket_step)
         is_few = self._on_gpu and self._cache.rows <= FEW_ROWS
         slots = slots_to_read(slots, most=most, step=self._bucket_step, is_few=is_few)
@@ -214,7 +229,7 @@ class Decoder:
         return slots
 
     def _affordable(self, length: int) -> int:
-        """Rows that memory has room for."""
+        """How many rows of `length` slots memory has room for, at least 1."""
         if not self._on_gpu:
             return self._most
         config = self._config
@@ -224,12 +239,17 @@ class Decoder:
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = 2 * config.num_hidden_layers * heads * width * self._model.dtype.itemsize * length
         num_cached = self._cache.rows * self._cache.length * size // length
+        # What the present cache holds is given back when a larger one is made.
         free, _ = torch.cuda.mem_get_info(self._device)
         return max(1, int(MEMORY_SHARE * (free + num_cached) / size))
 
     def _begin(self, begun: dict[int, Waiting]) -> None:
-        """Put rows into slots and read their prompts, but for the last token: the first step
-        does."""
+        """Put rows into free slots, and read their prompts up to the last token. The first step
+        reads that token, and so gives the first new one.
+
+        Args:
+            begun: slot -> row.
+        """
         self._lengthen(max(len(row.prompt) for row in begun.values()))
         slots = list(begun)
         put, index = self._rows, self._tensor(slots)
@@ -241,6 +261,7 @@ class Decoder:
         put.limit[index] = self._tensor([row.limit for row in begun.values()])
         put.count[index] = 0
         put.done[index] = False
+        # Prompts of like length go together: a pass is as wide as its longest prompt.
         slots.sort(key=lambda slot: len(begun[slot].prompt))
         while slots:
             width = len(begun[slots[-1]].prompt) - 1
@@ -250,8 +271,15 @@ class Decoder:
                 self._read([begun[slot].prompt[:-1] for slot in few], few, width)
 
     def _read(self, prompts: list[list[int]], slots: list[int], width: int) -> None:
-        """Keys and values of prompts. Shorter ones are padded behind: what is read there is
-        written over before anything attends to it."""
+        """Fill the cache with keys and values of prompts.
+
+        Shorter prompts are padded at the end. Steps write over the padding's slots before any token
+        attends to them.
+
+        Args:
+            prompts: at most `width` tokens each.
+            slots: the row of the cache for each prompt.
+        """
         padded = self._tensor([prompt + [0] * (width - len(prompt)) for prompt in prompts])
         self._cache.aim_prompts(self._tensor(slots))
         self._model(
@@ -263,8 +291,12 @@ class Decoder:
         )
 
     def _densely(self, running: dict[int, Waiting]) -> int:
-        """Rows of the next steps: all that run come first; rows behind are moved where the step
-        gets smaller by it."""
+        """Move running rows to the front, if that makes the step smaller.
+
+        Returns:
+            How many of the first rows the next steps take: a size of `ROW_SIZES` on a GPU, since
+            each size is captured once.
+        """
         rows = len(running)
         if self._on_gpu:
             rows = next((n for n in ROW_SIZES if n >= rows), self._cache.rows)
@@ -275,13 +307,13 @@ class Decoder:
             begin, end = self._tensor(behind), self._tensor(free)
             self._cache.move(begin, end)
             self._rows.move(begin, end)
-            self._rows.done[begin] = True
+            self._rows.done[begin] = True  # the places that the rows left no longer run
             for old, new in zip(behind, free, strict=True):
                 running[new] = running.pop(old)
         return rows
 
     def _ended(self, running: dict[int, Waiting]) -> Iterator[tuple[int, WrittenTokens]]:
-        """Take out the rows that are done."""
+        """Take the rows that are done out of `running`, and yield them with their index."""
         done = self._rows.done.tolist()
         slots = [slot for slot in running if done[slot]]
         if not slots:
@@ -306,7 +338,13 @@ class Decoder:
 
 
 def slots_to_read(slots: int, *, most: int, step: int, is_few: bool) -> int:
-    """At least `slots`, rounded up; more than `most`, which rows may need, for no rounding."""
+    """The number of slots to read for rows that need `slots`.
+
+    Args:
+        most: that a row may ever need. Rounding to a power of two stops there.
+        step: the number is a multiple of this, unless it is `most` or a power of two.
+        is_few: round up to a power of two, so that few steps have to be captured.
+    """
     slots = _round_up(slots, step)
     if not is_few:
         return slots

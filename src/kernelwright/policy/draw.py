@@ -1,4 +1,5 @@
-"""The next token of each row, drawn by a number of its own: rows do not depend on their batch."""
+"""Draws the next token of each row by a number of the row's own, so that rows do not depend on
+their batch."""
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ def draw(
     temperature: torch.Tensor,
     top_p: torch.Tensor | None,
 ) -> torch.Tensor:
-    """One token a row, by inversion: the first whose cumulative probability exceeds the number.
+    """Draw one token a row by inversion: the first whose cumulative probability exceeds the number.
 
     Args:
         logits: (rows, tokens).
@@ -42,6 +43,8 @@ def draw(
 
 
 def _invert(share: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """The first place of each row whose cumulative share exceeds the number: (rows,) int64."""
     cumulative = share.cumsum(dim=-1)
+    # Shares of a nucleus sum to less than 1. Scaled by the sum, a number near 1 still has a place.
     target = uniform[:, None] * cumulative[:, -1:]
     return (cumulative <= target).sum(dim=-1)

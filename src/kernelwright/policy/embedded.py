@@ -75,12 +75,12 @@ def save_model(
     path: Path | str,
     weights: "Mapping[str, torch.Tensor] | None" = None,
 ) -> None:
-    """Configuration, tokenizer with its chat template, and weights as bfloat16 safetensors; the
-    model itself keeps its precision. It takes what is written as memory of the host, beside the
-    model.
+    """Write configuration, tokenizer with chat template, and weights as bfloat16 safetensors.
+
+    The model itself keeps its precision. The host needs memory for the written copy.
 
     Args:
-        weights: the model's, put together, where it holds a part of them alone.
+        weights: the whole weights, if the model holds only a shard of them.
 
     Raises:
         ValueError: the tokenizer is not the model's.
@@ -107,7 +107,8 @@ def save_model(
 def _narrow(
     model: "PreTrainedModel", weights: "Mapping[str, torch.Tensor]"
 ) -> "dict[str, torch.Tensor]":
-    """Weights in bfloat16, on the host; what shares memory in the model does so here."""
+    """Copy weights to the host in bfloat16. Tensors that share memory in the model share it here,
+    so that `save_pretrained` writes tied weights once."""
     import torch
 
     by_memory: dict[tuple[int, int, torch.Size], torch.Tensor] = {}
@@ -132,10 +133,11 @@ def folder_of(name: str) -> Path:
 def load_model(
     path: Path | str, device: str, dtype: "torch.dtype | None" = None
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """Any causal language model in Hugging Face's layout, for inference, with its tokenizer.
+    """Load a causal language model in Hugging Face's layout for inference, with its tokenizer.
 
     Args:
-        dtype: of the weights; as they were saved where it is not given.
+        device: "cpu" or "cuda".
+        dtype: of the weights; None: as they were saved.
 
     Raises:
         UsageError: a file is missing or broken, or the parts do not belong together.
@@ -193,7 +195,12 @@ def _check_files(folder: Path) -> None:
 
 
 def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTokenizerBase]":
-    """The model and the tokenizer in it, and that every weight of the model was there."""
+    """Read the model and the tokenizer of a folder.
+
+    Raises:
+        UsageError: a file is broken, or a weight is missing or of another size. Without this check
+            the library would put random numbers in place of a missing weight.
+    """
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
     from transformers.utils import logging
 
@@ -228,7 +235,7 @@ def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTo
 
 
 def _broken_file(folder: Path) -> Path:
-    """The first file that cannot be opened for what it is, or the folder."""
+    """The first JSON or safetensors file that cannot be read, or the folder if all can."""
     from safetensors import SafetensorError, safe_open
 
     for path in (*sorted(folder.glob("*.json")), *sorted(folder.glob("*.safetensors"))):

@@ -21,6 +21,8 @@ MESSAGE_LIMIT = 300
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """A turn of a conversation."""
+
     role: str
     """"system", "user" or "assistant"."""
     content: str
@@ -28,6 +30,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
+    """A model's answer, with the numbers of tokens that the server counted."""
+
     text: str
     prompt_tokens: int
     """0 where the server does not say."""
@@ -73,7 +77,7 @@ class Endpoint:
         return cls(url, model, **options)
 
     def ready(self) -> None:
-        """See that asking is possible at all, before long work that ends in asking.
+        """Check that the client library is there. Call this before long work that needs answers.
 
         Raises:
             UsageError: the client library is missing.
@@ -127,10 +131,11 @@ class Endpoint:
         temperature: float,
         seed: int,
     ) -> Continuation:
-        """The tokens that follow the tokens of a prompt: vLLM's `return_token_ids`.
+        """The tokens that follow a prompt of tokens. The server has to know vLLM's option
+        `return_token_ids`.
 
         Args:
-            client: of `client()`.
+            client: as `client()` returns it.
 
         Raises:
             UsageError: the server refuses the request, or tells no tokens.
@@ -180,7 +185,7 @@ class Endpoint:
         )
 
     def _refused(self, error: "openai.APIStatusError") -> UsageError | InfraError:
-        """4xx are the user's to mend, but for those that mean "later"."""
+        """The error for a status: ours for 5xx and for 4xx that mean "later", else the user's."""
         status, message = error.status_code, _first_line(error)
         if status in (408, 409, 429) or status >= 500:
             return InfraError(f"{self.url} answers {status}: {message}")

@@ -1,7 +1,7 @@
-"""Faults that the text of an answer shows: names that nothing defines, and shapes of another rank.
+"""Faults that the text of an answer shows: undefined names, and shapes of another rank.
 
-Of the wrong answers of the embedded model to programs of twenty calls a quarter fail so. Nobody has
-to run such an answer to know that it fails, and a model can be asked again from the fault on.
+A quarter of the embedded model's wrong answers to programs of twenty calls fail in this way. Nobody
+has to run such an answer to know that it fails, and a model can write again from the fault on.
 """
 
 import ast
@@ -23,19 +23,22 @@ _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp,
 
 @dataclass(frozen=True, slots=True)
 class Fault:
+    """A statement that is sure to fail."""
+
     line: int
     """From 1, in the source."""
     message: str
 
 
 def first_fault(source: str, program: Program) -> Fault | None:
-    """The first statement of a candidate that is sure to fail; None where none is found.
+    """The first statement of a candidate that is sure to fail; None if no fault is found.
 
-    Only what cannot be right counts: a name that is bound on some path counts as bound, and a rank
-    is compared where it is known.
+    A right candidate must have no fault. So a name that some path binds counts as bound, and ranks
+    are compared only if they are known. A source that is not Python has no fault here.
 
     Args:
-        program: that the candidate is for; its inputs are the parameters.
+        program: the program that the candidate is for. Its inputs give the ranks of the entry's
+            parameters.
     """
     try:
         module = syntax_tree(source)
@@ -47,6 +50,7 @@ def first_fault(source: str, program: Program) -> Fault | None:
     if "*" not in known:  # a module that imports everything may know any name
         faults += [fault for function in functions for fault in _names(function, known)]
     if any(function.name == ENTRY for function in functions):
+        # Parameters of kernels are pointers and numbers: only host functions have ranks to follow.
         kernels = [
             function for function in functions if function.decorator_list and function.name != ENTRY
         ]
@@ -60,7 +64,7 @@ def first_fault(source: str, program: Program) -> Fault | None:
 
 
 def _names(function: ast.FunctionDef, known: set[str]) -> Iterator[Fault]:
-    """Names that a function reads before anything binds them."""
+    """Faults for names that a function reads before any statement binds them."""
     own = function.args
     bound = {parameter.arg for parameter in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
     bound |= {parameter.arg for parameter in (own.vararg, own.kwarg) if parameter is not None}
@@ -71,9 +75,17 @@ def _names(function: ast.FunctionDef, known: set[str]) -> Iterator[Fault]:
 def _in_order(
     body: Sequence[ast.stmt], bound: set[str], local: set[str], known: set[str]
 ) -> Iterator[Fault]:
-    """Statements one after the other; `bound` grows. What a branch or a loop binds counts as bound
-    afterwards, and in a loop from its beginning: an earlier turn may have bound the name. What a
-    `with` binds counts as bound inside."""
+    """Faults of a block's statements, in order.
+
+    After a branch or a loop all names that it binds count as bound. In a loop they count from its
+    beginning, since an earlier turn may have bound them. Names of a `with` count inside it.
+
+    Args:
+        bound: names that are bound so far; grows.
+        local: names that the function binds anywhere. Python looks for such a name in the function
+            alone, even if the module has it too.
+        known: names of the module and of Python.
+    """
     for statement in body:
         blocks = [
             block for name in ("body", "orelse", "finalbody") for block in _block(statement, name)
@@ -98,12 +110,14 @@ def _block(statement: ast.stmt, name: str) -> list[list[ast.stmt]]:
 
 
 def _reads(statement: ast.stmt) -> Iterator[ast.Name]:
-    """Names that a statement itself reads, without its blocks and without scopes of their own."""
+    """Names that a statement itself reads. Its blocks, and scopes within it such as lambdas and
+    comprehensions, are left out."""
     waiting: list[ast.AST] = [
         child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)
     ]
     if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Try | ast.Match):
         return
+    # `n += 1` reads n, but the syntax tree marks the target as stored alone.
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
         yield statement.target
     while waiting:
@@ -139,15 +153,25 @@ def _bound(body: Sequence[ast.stmt]) -> set[str]:
 
 
 class _Ranks:
-    """Follows numbers of dimensions from the inputs through host functions, statement by statement;
-    what stands in branches and loops is not followed."""
+    """Follows the number of dimensions of tensors through host functions, statement by statement.
+
+    Branches and loops are not followed: the names that they bind have no known rank afterwards.
+    """
 
     def __init__(self, functions: Sequence[ast.FunctionDef]) -> None:
         self._functions = {function.name: function for function in functions}
         self.faults: list[Fault] = []
 
     def call(self, name: str, given: Sequence[int | None], depth: int = 0) -> list[int | None]:
-        """Dimensions of what a function returns, where they can be read."""
+        """Follow a function, and add its faults to `faults`.
+
+        Args:
+            given: the rank of each argument; None if it is not known.
+            depth: how many calls led here. Functions that call themselves end at `MOST_CALLS`.
+
+        Returns:
+            The rank of each returned value, None if it is not known; empty without a return.
+        """
         function = self._functions[name]
         parameters = [arg.arg for arg in function.args.args]
         ranks = {p: rank for p, rank in zip(parameters, given, strict=False) if rank is not None}
@@ -201,7 +225,11 @@ def _shape_of(value: ast.expr) -> str:
 
 
 def _rank_made(value: ast.expr, ranks: dict[str, int]) -> int | None:
-    """Dimensions of a new tensor or a view; None where they cannot be read."""
+    """The rank of a new tensor or a view, or None if the text does not tell it.
+
+    A view by one argument that is not a tuple has no known rank: the argument may be a size, a
+    shape or a dtype.
+    """
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return None
     owner, method = value.func.value, value.func.attr

@@ -28,7 +28,8 @@ from kernelwright.timing.stages import worked_s
 
 
 class LocalModel:
-    """Equal seeds, equal answers: each sample has a seed of its own, whatever is written beside."""
+    """A policy with the model in this process. Equal seeds give equal answers: each sample has a
+    seed of its own, which does not depend on the samples beside it."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class LocalModel:
         ]
 
     def _read(self, text: str, messages: Sequence[Message], is_out_of_time: bool) -> Answer:
-        """The answer; where there is no text, whether the request left room for an answer."""
+        """Read an answer. If it has no text because the request fills the context, it says so."""
         answer = read_answer(text, origin=self._name, is_out_of_time=is_out_of_time)
         if (
             text
@@ -125,10 +126,11 @@ class LocalModel:
         sampling: Sampling,
         programs: Sequence[Program] = (),
     ) -> list[list[tuple[str, bool]]]:
-        """Answers to each conversation, and whether the clock ended the answer.
+        """The texts of answers to each conversation, each with whether the clock ended it.
 
         Args:
-            programs: that conversations are about: answers are checked against them and mended.
+            programs: the program of each conversation, to find and mend faults of answers; empty:
+                nothing is mended.
         """
         samples = num_samples(samples, sampling)
         prompts, seeds = [], []
@@ -157,8 +159,11 @@ class LocalModel:
 
 
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
-    """The tokens of a conversation that a model reads before it answers; a template that knows no
-    system message gets it before the first of the user."""
+    """The tokens of a conversation that a model reads before it answers.
+
+    If the chat template refuses system messages, the system's text goes in front of the user's
+    first message.
+    """
     turns = [{"role": message.role, "content": message.content} for message in messages]
     try:
         return _rendered(tokenizer, turns)
@@ -182,7 +187,8 @@ def _device() -> str:
 
 
 def stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """Tokens that end an answer: the model's own word, the tokenizer's, the chat template's."""
+    """The tokens that end an answer, by the model's generation config, the tokenizer and the chat
+    template. The three may differ, and any of them may be what the model was tuned to write."""
     configured = model.generation_config.eos_token_id if model.generation_config else None
     tokens = set(configured) if isinstance(configured, list) else {configured}
     return {token for token in (*tokens, *end_tokens(tokenizer)) if token is not None}

@@ -1,7 +1,7 @@
-"""Answers whose text shows a fault, written anew from the fault on.
+"""Writes answers again from the first fault that their text shows.
 
-What stands before the fault is kept: of twenty kernels nineteen may be right. The continuation is
-drawn, also where the answer was greedy, since the likeliest continuation is the fault.
+The text before the fault is kept: nineteen of twenty kernels may be right. The continuation is
+drawn even if the answer was greedy, since the likeliest continuation is the fault.
 """
 
 from bisect import bisect_right
@@ -37,6 +37,8 @@ class _Row:
 
 
 class Mender:
+    """Continues faulty answers of one model."""
+
     def __init__(self, decoder: Decoder, tokenizer: "PreTrainedTokenizerBase") -> None:
         self._decoder, self._tokenizer = decoder, tokenizer
 
@@ -49,11 +51,14 @@ class Mender:
         seeds: Sequence[int],
         sampling: Sampling,
     ) -> list[WrittenTokens]:
-        """The answers, those with a fault continued anew from there, `sampling.mends` times at
-        most. An answer whose continuations all fail stays as it was after the last.
+        """Continue each answer with a fault again from there, at most `sampling.mends` times.
 
         Args:
-            sampling: `for_s` is what all continuations together have.
+            written, prompts, programs, seeds: of each answer, in the same order.
+            sampling: `for_s` limits the time of all continuations together.
+
+        Returns:
+            All answers in their order. If every continuation has a fault, the last one is kept.
         """
         mended, begin_s = list(written), worked_s()
         drawn = replace(sampling, temperature=sampling.temperature or TEMPERATURE)
@@ -80,12 +85,14 @@ class Mender:
         return mended
 
     def _kept(self, answer: WrittenTokens, program: Program) -> int | None:
-        """Tokens of an answer before its first fault; None where no fault is found."""
+        """How many tokens of an answer stand before its first fault; None without a fault."""
         text = str(self._tokenizer.decode(answer.tokens, skip_special_tokens=True))
         candidate = read_answer(text, origin="").candidate
         fault = None if candidate is None else first_fault(candidate.source, program)
         if candidate is None or fault is None:
             return None
+        # The candidate's lines are not the answer's, since the plan became comments. So the text of
+        # the faulty line is searched for.
         line = candidate.source.splitlines()[fault.line - 1]
         place = text.find(f"\n{line}\n")
         if place < 0:

@@ -1,4 +1,4 @@
-"""Where the text of an answer's tokens ends: from places in a text to tokens."""
+"""Maps places in an answer's text to tokens: where the text of each token ends."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def ends_of(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """(n,) characters of an answer's text after each of its n tokens.
+    """How many characters of an answer's text there are after each of its n tokens: (n,) ascending.
 
-    Tokens are decoded one by one. Where a tokenizer's tokens are no texts of their own, as parts of
-    one character, each beginning of the answer is decoded, which takes n times as long.
+    Tokens are decoded one by one. A token may be a part of one character and have no text alone. If
+    so, every prefix of the answer is decoded, which takes n times as long.
     """
 
     def decoded(some: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Whoever writes candidates: the embedded model, any other model, the teacher."""
+"""The interface of all writers of candidates: the embedded model, other models, the teacher."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,6 +52,8 @@ class Interrupted(InfraError):
 
 
 class Policy(Protocol):
+    """A writer of candidates."""
+
     @property
     def name(self) -> str:
         """As the user names it: "embedded", "hf:PATH", "openai:URL#model", "teacher"."""
@@ -67,8 +69,8 @@ class Policy(Protocol):
         """
 
     def release(self) -> None:
-        """Give back memory that only writing takes, for whoever computes on the device next; it
-        may be asked again."""
+        """Free memory that only writing needs, for other work on the device. The policy may be
+        asked again afterwards."""
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
-"""The questions to a model: one template for every policy.
+"""Requests to models: one template for every policy.
 
-The embedded model sees the user's message alone, which it is trained on; others are told in a
-system message what to write and how (`policy.answer`). A verdict comes back as a further turn.
+The embedded model was trained on the user's message alone. For other models a system message
+describes the form of an answer (`policy.answer`). A verdict comes back as a further turn.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ library calls may stay beside at least one kernel that does a part of the work.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """A program to write kernels for, and under which rules."""
+    """A program to write kernels for, and the rules for them."""
 
     program: Program
     device: str = "sm_90"
@@ -55,7 +55,7 @@ class Request:
 
 
 def request_text(request: Request) -> str:
-    """The user's message."""
+    """The user's message: device, rules, and the program with the types of its values."""
     program = to_text(request.program, says_types=True).strip()
     return (
         f"Device: {request.device}\nPrecision: {request.precision}\nMode: {request.mode}\n"
@@ -64,14 +64,19 @@ def request_text(request: Request) -> str:
 
 
 def conversation(request: Request) -> list[Message]:
-    """The conversation that is sent to a model that was not trained to the form."""
+    """The first messages to any model. The embedded model's chat template drops the system message,
+    which only models need that were not trained to the form."""
     return [Message("system", SYSTEM), Message("user", request_text(request))]
 
 
 def with_feedback(
     messages: Sequence[Message], answer: Answer, verdict: Verdict | None
 ) -> list[Message]:
-    """The conversation, the answer, and what the judge found, or why nothing could be judged."""
+    """The conversation with two more turns: the answer, and the judge's finding about it.
+
+    Args:
+        verdict: None if the answer holds no candidate; its `malformed` is told instead.
+    """
     return [*messages, Message("assistant", answer.text), Message("user", _found(answer, verdict))]
 
 

@@ -1,4 +1,4 @@
-"""Rows that are decoded: what the device knows of each, and what the host does."""
+"""Rows in decoding: the state of each on the device, and the state that the host keeps."""
 
 from dataclasses import dataclass, fields
 
@@ -40,6 +40,8 @@ class Rows:
 
     @classmethod
     def empty(cls, rows: int, tokens: int, device: torch.device) -> "Rows":
+        """Rows that are done, with room for `tokens` written tokens each."""
+
         def zeros(*shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
             return torch.zeros((rows, *shape), dtype=dtype, device=device)
 
@@ -57,10 +59,10 @@ class Rows:
         return [getattr(self, field.name) for field in fields(self)]
 
     def first(self, rows: int) -> "Rows":
-        """Views of the first rows."""
+        """Views of the first rows; changing them changes these rows."""
         return Rows(*(tensor[:rows] for tensor in self.tensors()))
 
     def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
-        """Copy rows `begin` into rows `end`."""
+        """Copy rows `begin` into rows `end`, both (n,) int64."""
         for tensor in self.tensors():
             tensor[end] = tensor[begin]

@@ -41,6 +41,7 @@ def answer_logps(
         tokens = torch.from_numpy(ids).to(device)
         with context:
             output: Any = model(input_ids=tokens, use_cache=False)
+        # The logits after a token are the scores of the next one: both are shifted by one.
         scores = (output.logits[:, :-1].float() / temperature).log_softmax(-1)
         chosen = scores.gather(-1, tokens[:, 1:, None])[..., 0].cpu().numpy()
         for row, number in enumerate(numbers):

@@ -21,8 +21,9 @@ MAX_SEED = 2**31
 
 
 class ServedModel:
-    """Nothing is asked twice that was answered: after a failure no further request begins, those
-    on their way are waited for, and `write` gives back what is there with the error."""
+    """A policy behind a URL. After a failure no further request begins, and requests under way are
+    waited for. `write` then raises `Interrupted` with the answers so far, so that nothing that was
+    answered has to be asked again."""
 
     def __init__(self, endpoint: Endpoint, *, concurrency: int = CONCURRENCY) -> None:
         """
@@ -69,7 +70,7 @@ class ServedModel:
     def _ask(
         self, conversations: Sequence[Sequence[Message]], samples: int, sampling: Sampling
     ) -> tuple[list[list[str]], InfraError | None]:
-        """The answers to each conversation, and the first failure.
+        """The answers to each conversation, fewer than asked for after a failure; and the failure.
 
         Raises:
             UsageError: the server refuses a request.
@@ -78,6 +79,7 @@ class ServedModel:
         end_s = math.inf if sampling.for_s is None else time.monotonic() + sampling.for_s
 
         def ask(messages: Sequence[Message], number: int) -> str | InfraError | UsageError | None:
+            # Requests that still wait in the pool end here after a failure, or when time is over.
             if broken.is_set() or time.monotonic() > end_s:
                 return None
             seed = (

@@ -1,7 +1,8 @@
-"""The keys and values of many rows, each at its own position, in memory that does not move.
+"""A cache of keys and values for many rows, each at its own position, at fixed addresses.
 
-Transformers' static cache has all rows at one position and lets attention read all of it. Here a
-step writes each row where it is and reads the first slots alone, as many as the longest row needs.
+In transformers' static cache all rows are at one position, and attention reads all slots. Here a
+step writes each row at the row's own position. It reads only the first slots, as many as the
+longest row needs.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ class _Room:
 
 
 class SlotCache(Cache):
-    """`aim_prompts` or `aim_step` says what the next forward pass of the model is for."""
+    """The cache that the model is given. Call `aim_prompts` or `aim_step` before each forward pass:
+    the pass writes keys and values as that call says."""
 
     def __init__(self, config: PreTrainedConfig, *, rows: int, length: int) -> None:
         self._room = _Room(rows, length)
@@ -58,7 +60,7 @@ class SlotCache(Cache):
         return self._room.length
 
     def lengthen(self, length: int) -> None:
-        """Make room for longer rows; what is there stays, elsewhere in memory."""
+        """Make room for `length` slots a row. Keys and values are kept, at other addresses."""
         before, self._room.length = self.length, length
         for layer in self.slots:
             if layer.is_initialized:
@@ -68,15 +70,24 @@ class SlotCache(Cache):
                     kept[:, :, :before] = values
 
     def aim_prompts(self, rows: torch.Tensor) -> None:
-        """Prompts go into the rows, from the first slot on."""
+        """The next pass reads prompts, and fills slots from the first on.
+
+        Args:
+            rows: (prompts,) int64, the row of each prompt.
+        """
         self._room.target, self._room.bucket = rows, 0
 
     def aim_step(self, position: torch.Tensor, bucket: int) -> None:
-        """One token goes into each of the first rows, at its position; `bucket` slots are read."""
+        """The next pass reads one token of each of the first rows.
+
+        Args:
+            position: (rows,) int64, the slot that each row's token goes to.
+            bucket: slots that attention reads, from the first on.
+        """
         self._room.target, self._room.bucket = position, bucket
 
     def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
-        """Copy rows `begin` into rows `end`."""
+        """Copy rows `begin` into rows `end`, both (n,) int64."""
         for layer in self.slots:
             for kept in (layer.keys, layer.values):
                 kept[end] = kept[begin]
@@ -94,7 +105,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         rows, length = self._room.rows, self._room.length
-        # Zeros: what is masked is multiplied by 0, which is no number where garbage is none.
+        # Zeros, not empty memory: masked values are multiplied by 0, and 0 times NaN or inf is NaN.
         self.keys = key_states.new_zeros((rows, key_states.shape[1], length, key_states.shape[3]))
         self.values = value_states.new_zeros((*self.keys.shape[:3], value_states.shape[3]))
         self.is_initialized = True
@@ -105,6 +116,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         target, bucket = self._room.target, self._room.bucket
+        # Prompts attend to themselves alone, so they need not read back what they write.
         if not bucket:
             width = key_states.shape[2]
             self.keys[target, :, :width] = key_states
@@ -114,6 +126,9 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.keys[rows, :, target] = key_states[:, :, 0]
         self.values[rows, :, target] = value_states[:, :, 0]
         return self.keys[: len(target), :, :bucket], self.values[: len(target), :, :bucket]
+
+    # Transformers asks for these to make masks. `DecodingSteps` has its own masks for steps, and
+    # prompts begin at the first slot.
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return query_length, 0
@@ -133,11 +148,17 @@ def grouped_attention(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """`sdpa`, but one query a row does not repeat keys and values for each head that shares them:
-    the heads of a group are asked as if they were queries of one head.
+    """Attention as `sdpa` computes it, without repeating keys and values for grouped heads.
+
+    If each row has one query, the heads that share keys and values are passed as if they were
+    several queries of one head. More queries go to transformers' own `sdpa`.
 
     Args:
-        query: (rows, heads, queries, width); key, value: (rows, heads of keys, slots, width).
+        query: (rows, heads, queries, width).
+        key, value: (rows, heads of keys, slots, width).
+
+    Returns:
+        (rows, queries, heads, width), and no weights.
     """
     rows, heads, queries, width = query.shape
     if queries > 1:
@@ -155,7 +176,8 @@ AttentionMaskInterface.register(GROUPED, sdpa_mask)
 
 @contextmanager
 def grouped(model: PreTrainedModel) -> Iterator[None]:
-    """Let attention by `sdpa` compute by groups inside the block; other attention stays."""
+    """Within this context a model that attends by `sdpa` attends by `grouped_attention`. Other
+    models are not changed."""
     before = model.config._attn_implementation
     if before != "sdpa":
         yield

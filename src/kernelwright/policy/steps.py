@@ -1,4 +1,5 @@
-"""One token more for each of many rows, drawn on the device; a CUDA graph where that can be."""
+"""Decoding steps: one step draws the next token of many rows on the device, as a CUDA graph if
+possible."""
 
 import warnings
 from collections.abc import Callable, Collection
@@ -20,8 +21,8 @@ CAPTURING = "captur"
 
 
 class DecodingSteps:
-    """Steps of one model. What is captured reads rows and cache where they were: `forget` before
-    they move."""
+    """The steps of one model. A captured step reads rows and cache at the addresses that they had
+    when it was captured. Call `forget` before they move."""
 
     def __init__(self, model: PreTrainedModel, *, stops: Collection[int]) -> None:
         """
@@ -43,7 +44,8 @@ class DecodingSteps:
         """By rows, slots that are read, and how tokens are chosen."""
 
     def aim(self, sampling: Sampling) -> None:
-        """How the next steps choose tokens."""
+        """Set how the next steps choose tokens."""
+        # In place: captured steps read both numbers from the device's memory.
         self._temperature.fill_(sampling.temperature or 1.0)
         self._top_p.fill_(sampling.top_p)
         self._is_greedy, self._has_nucleus = sampling.temperature == 0.0, sampling.top_p < 1.0
@@ -53,12 +55,17 @@ class DecodingSteps:
         self.captured.clear()
 
     def advance(self, rows: Rows, cache: SlotCache, bucket: int) -> None:
-        """One step, captured where it can be. The first of a kind is run as it is, which warms up
-        what capturing must not.
+        """Take one step, and capture it for later if possible.
+
+        The first step of a kind runs as it is: libraries allocate and tune at their first call,
+        which a capture does not allow.
 
         Args:
-            rows: the first that the cache holds.
+            rows: the first rows of the cache; changed in place.
             bucket: slots that attention reads.
+
+        Raises:
+            RuntimeError: the step failed for another reason than being captured.
         """
         key = (len(rows.token), bucket, self._is_greedy, self._has_nucleus)
         if key in self.captured:
@@ -67,6 +74,7 @@ class DecodingSteps:
         self._step(rows, cache, bucket)
         if not self.can_capture:
             return
+        # Captured steps never run at once, so all of them share one graph's memory.
         pool = next((graph.pool() for graph in self.captured.values()), None)
         try:
             self.captured[key] = _captured(lambda: self._step(rows, cache, bucket), pool)
@@ -98,6 +106,7 @@ class DecodingSteps:
             top_p = self._top_p if self._has_nucleus else None
             chosen = draw(logits, number, self._temperature, top_p)
         on.written.scatter_(1, on.count[:, None], chosen[:, None])
+        # No branch: a graph does the same for every row. Rows that are done stay as they are.
         runs = ~on.done
         on.token.copy_(torch.where(runs, chosen, on.token))
         on.count += runs
@@ -105,8 +114,11 @@ class DecodingSteps:
         on.done |= (chosen[:, None] == self._stops).any(dim=-1) | (on.count >= on.limit)
 
     def _mask(self, position: torch.Tensor, bucket: int) -> Any:
-        """(rows, 1, 1, bucket): which slots each row attends to, for each kind of layer; for other
-        attention than our own as what is added to its scores."""
+        """The mask of a step, (rows, 1, 1, bucket): true on the slots that each row attends to.
+
+        Models with several kinds of layers get a mask for each kind. Attention other than ours gets
+        numbers to add to its scores in place of a mask of bools.
+        """
         slot = torch.arange(bucket, device=position.device)
         seen = slot <= position[:, None]
         masks = {FULL: seen[:, None, None]}
@@ -119,19 +131,20 @@ class DecodingSteps:
         return by_kind if len(by_kind) > 1 else next(iter(by_kind.values()))
 
     def _added(self, mask: torch.Tensor) -> torch.Tensor:
-        """To scores: 0 where the mask is true, the least number elsewhere."""
+        """The numbers to add to scores: 0 if the mask is true, else the dtype's least number."""
         added = torch.zeros_like(mask, dtype=self._model.dtype)
         return added.masked_fill(~mask, torch.finfo(added.dtype).min)
 
 
 def _captured(run: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
-    """The launches of `run`, as a graph.
+    """The kernel launches of `run` as a CUDA graph.
 
     Args:
-        pool: memory of another graph, which this one computes in too; None: of its own.
+        pool: memory of another graph, which this graph shares; None: memory of its own.
 
     Raises:
-        RuntimeError: what it does cannot be captured (it asks the device something, say), or fails.
+        RuntimeError: `run` fails, or does something that cannot be captured, such as reading a
+            value from the device.
     """
     graph = torch.cuda.CUDAGraph()
     with capturing(graph, pool=pool):
@@ -140,7 +153,11 @@ def _captured(run: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
 
 
 def _attention_kinds(config: Any) -> tuple[str, ...]:
-    """Kinds of layers the model has."""
+    """The kinds of attention layers that a model has, sorted.
+
+    Raises:
+        UsageError: a kind needs another state than keys and values in slots.
+    """
     layers = getattr(config, "layer_types", None)
     if layers is None:
         layers = [WINDOWED if getattr(config, "sliding_window", None) else FULL]

@@ -25,8 +25,16 @@ class Text:
 
 
 def micro_batches(lengths: Sequence[int], micro_tokens: int) -> list[list[int]]:
-    """Numbers of rows, longest first, in batches of at most so many tokens with their padding; a
-    row that is longer is alone."""
+    """Cut rows into batches of at most `micro_tokens` tokens, padding included.
+
+    Args:
+        lengths: tokens of each row.
+
+    Returns:
+        For each batch the numbers of its rows, the longest first. A row that is longer than
+        `micro_tokens` is alone.
+    """
+    # Sorted by length, rows of a batch are alike and little padding is needed.
     batches: list[list[int]] = []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
         width = padded(lengths[batches[-1][0]]) if batches else 0
@@ -38,13 +46,19 @@ def micro_batches(lengths: Sequence[int], micro_tokens: int) -> list[list[int]]:
 
 
 def padded(length: int) -> int:
+    """The width of a batch whose longest row has `length` tokens."""
     return -(-length // WIDTHS_OF) * WIDTHS_OF
 
 
 def ids_and_mask(
     texts: Sequence[Text], *, pad_id: int, width: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(B, T) int64 tokens, requests first, padded behind; (B, T) bool, true on answers alone."""
+    """Rows as arrays: tokens (B, T) int64 with padding at the end, and a mask (B, T) bool, true on
+    the answers' tokens.
+
+    Args:
+        width: T; None: the longest text, rounded up by `padded`.
+    """
     width = width or padded(max(map(len, texts)))
     ids = np.full((len(texts), width), pad_id, dtype=np.int64)
     mask = np.zeros((len(texts), width), dtype=bool)

@@ -1,7 +1,7 @@
-"""How many threads a step on a CPU takes: all of them where cores are free, one where they are not.
+"""Chooses the threads of a decoding step on a CPU: all if cores are free, one if they are not.
 
-Threads of a step wait for each other by turning. Where other processes want the cores, even at the
-lowest priority, two threads on two cores write a tenth of what one does.
+Threads of a step wait for each other in a busy loop. If other processes want the cores, even at the
+lowest priority, two threads on two cores write a tenth as fast as one thread does.
 """
 
 from collections import deque
@@ -16,7 +16,8 @@ PAYS = 0.9
 
 
 class Threads:
-    """Asked before every step, told after it how long the step took."""
+    """Compares two numbers of threads by the times of steps. Call `next` before every step, and
+    `took` after it."""
 
     def __init__(self, most: int) -> None:
         self._used, self._other = most, 1
@@ -25,7 +26,7 @@ class Threads:
         self._looks_s: list[float] = []
 
     def next(self) -> int:
-        """For the next step."""
+        """The number of threads for the next step."""
         return self._other if self._is_looking else self._used
 
     def took(self, seconds: float) -> None:
@@ -35,6 +36,7 @@ class Threads:
             self._num_steps += 1
             return
         self._looks_s.append(seconds)
+        # The best of few looks against the median of many steps: one slow look decides nothing.
         if len(self._looks_s) == LOOKS:
             self._decide(min(self._looks_s) < PAYS * median(self._steps_s))
 

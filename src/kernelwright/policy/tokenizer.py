@@ -48,7 +48,7 @@ CHAT_TEMPLATE = (
 def train_tokenizer(
     texts: Iterable[str], *, vocabulary: int, max_length: int, longest: Longest = Longest.LINE
 ) -> "PreTrainedTokenizerFast":
-    """A tokenizer in Hugging Face's layout, with the chat template.
+    """Train a tokenizer on texts; it is in Hugging Face's layout, with the chat template.
 
     Args:
         vocabulary: tokens in all; fewer where the texts hold no more pairs worth merging.
@@ -74,6 +74,7 @@ def train_tokenizer(
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
+    # All 256 bytes are in the alphabet, so that any text can be encoded and comes back.
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary - len(MARKS),
         special_tokens=list(special),
@@ -81,6 +82,7 @@ def train_tokenizer(
         show_progress=False,
     )
     tokenizer.train_from_iterator(_without_marks(texts), trainer)
+    # Not as special tokens: decoding drops these, but marks are a part of the answer.
     tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
     wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
@@ -95,8 +97,8 @@ def train_tokenizer(
 
 
 def end_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """Tokens that end an answer: the tokenizer's own end, and what its chat template puts behind
-    answers, which is another one where the model was not tuned to chat."""
+    """The tokens that end an answer: the tokenizer's own end, and the special token that its chat
+    template puts after answers. For some models the two differ."""
     ends = {tokenizer.eos_token_id} - {None}
     if tokenizer.chat_template:
         chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANSWER}]
@@ -109,7 +111,8 @@ def end_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:
 
 
 def _without_marks(texts: Iterable[str]) -> Iterable[str]:
-    """Merges are not spent on what has tokens of its own."""
+    """The texts with a newline for each mark. Marks have tokens of their own, so merges must not be
+    spent on their characters."""
     for text in texts:
         for mark in MARKS:
             text = text.replace(mark, "\n")

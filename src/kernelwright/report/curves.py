@@ -1,4 +1,4 @@
-"""Figures over the steps of a run as pictures: lines, and layers that add up."""
+"""Charts of figures over the steps of a run: lines, and stacked layers, as data for templates."""
 
 import math
 import sys
@@ -27,6 +27,8 @@ Mark = tuple[float, str]
 
 @dataclass(frozen=True, slots=True)
 class Series:
+    """One figure over the steps of a run."""
+
     name: str
     points: Sequence[tuple[float, float | None]]
     """(step, value) in order of steps; None where there is no value."""
@@ -95,10 +97,12 @@ def line_chart(
     marks: Sequence[Mark] = (),
     note: str = "",
 ) -> CurveChart | None:
-    """A line for each series; None where nothing has a value.
+    """A chart with a line for each series; None if no series has a value.
 
     Args:
-        is_log: a logarithmic axis; what is not above 0 has no place on it.
+        show: makes the text of a value.
+        is_log: use a logarithmic axis. Values of 0 or less are left out.
+        marks: steps to mark with a vertical line.
     """
     whole = list(series)
     drawn = [_thinned(curve, is_log=is_log) for curve in whole]
@@ -117,6 +121,7 @@ def line_chart(
                 color=i % NUM_COLORS,
                 path=scale.line(curve.points),
                 dots=_dots(curve, scale, show),
+                # Of the whole series: the last thinned point is a mean of neighbours.
                 last="" if each_whole.last is None else show(each_whole.last),
             )
             for i, (curve, each_whole) in enumerate(zip(drawn, whole, strict=True))
@@ -135,10 +140,10 @@ def stack_chart(
     marks: Sequence[Mark] = (),
     note: str = "",
 ) -> CurveChart | None:
-    """Layers that add up, the first at the bottom; None where there is nothing to add up.
+    """A chart of layers that add up, the first at the bottom; None if all values are 0 or missing.
 
-    All series have the same steps; a value of None counts as 0. Of more layers than there are
-    colours the smallest are drawn as one.
+    All series have the same steps. A value of None counts as 0. If there are more layers than
+    colours, the smallest are drawn as one.
     """
     whole = _merged(series)
     drawn = [_thinned(curve, is_log=False) for curve in whole]
@@ -166,7 +171,8 @@ def stack_chart(
 
 
 def _merged(series: Sequence[Series]) -> list[Series]:
-    """The largest layers in the order given, and one more for the rest."""
+    """The largest layers in their given order, and one for the sum of all others. Layers without a
+    value above 0 are left out."""
     sizes = [sum(y or 0.0 for _, y in curve.points) for curve in series]
     there = [i for i, size in enumerate(sizes) if size > 0]
     if len(there) <= MOST_LAYERS:
@@ -180,7 +186,7 @@ def _merged(series: Sequence[Series]) -> list[Series]:
 
 
 def _thinned(series: Series, *, is_log: bool) -> Series:
-    """At most MOST_POINTS points: means of neighbours."""
+    """The series with at most MOST_POINTS points, each the mean of neighbours."""
     points = [(x, None if is_log and (y or 0.0) <= 0 else y) for x, y in series.points]
     size = math.ceil(len(points) / MOST_POINTS)
     if size > 1:
@@ -204,7 +210,7 @@ def _dots(series: Series, scale: "_LinearScale", show: Show) -> tuple[CurveDot, 
 
 
 class _LinearScale:
-    """Pixels from steps and values."""
+    """Maps steps and values to pixels, linearly or by the logarithm of values."""
 
     def __init__(self, steps: Sequence[float], values: Sequence[float], *, is_log: bool) -> None:
         low, high = min(steps), max(steps)
@@ -222,7 +228,7 @@ class _LinearScale:
         return _along(self._map(value), self.values, HEIGHT - BOTTOM, TOP)
 
     def line(self, points: Sequence[tuple[float, float | None]]) -> str:
-        """It breaks off where a value is missing."""
+        """A line as SVG path data. It is interrupted where a value is missing."""
         parts, draws = [], False
         for x, y in points:
             if y is not None:
@@ -255,7 +261,7 @@ def _along(value: float, span: tuple[float, float], start: float, end: float) ->
 
 
 def _round_values(span: tuple[float, float]) -> list[float]:
-    """Some NUM_TICKS multiples of 1, 2 or 5 times a power of ten."""
+    """About NUM_TICKS values within a span: multiples of 1, 2 or 5 times a power of ten."""
     rough = max((span[1] - span[0]) / NUM_TICKS, sys.float_info.min)  # below, no digit is left
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)

@@ -1,4 +1,4 @@
-"""The program as a picture: operators as boxes, coloured by the fragment they went into."""
+"""Draws a program: operators as boxes, coloured by the fragment whose kernels compute them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +34,8 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
+    """A drawing of a program, with places in pixels."""
+
     nodes: tuple[DrawnNode, ...]
     edges: tuple[str, ...]
     """SVG path data."""
@@ -43,7 +45,11 @@ class Picture:
 
 
 def draw(program: SearchedProgramLine, colors: Mapping[int, int]) -> Picture:
-    """Lay a program record out; `colors` has the fragments that became Triton."""
+    """The picture of a program.
+
+    Args:
+        colors: fragment id -> colour, for fragments that became Triton.
+    """
     calls = program["calls"]
     widths = [_width(call) for call in calls]
     producer = {name: i for i, call in enumerate(calls) for name in call["outputs"]}
@@ -98,7 +104,8 @@ def _height(layout: DrawingLayout) -> float:
 
 
 def _path(points: tuple[tuple[int, float], ...]) -> str:
-    """From the bottom of the source to the top of the target, upright past every row between."""
+    """An edge as SVG path data: from the bottom of its source to the top of its target, straight
+    down beside the nodes of rows between."""
     row, x = points[0][0], points[0][1] + MARGIN
     y = float(row * ROW_HEIGHT + MARGIN + NODE_HEIGHT)
     parts = [f"M{x:.1f} {y:.1f}"]

@@ -17,6 +17,8 @@ PLACE_SWEEPS = 12
 
 @dataclass(frozen=True, slots=True)
 class DrawingLayout:
+    """Places of nodes and edges of a drawing."""
+
     rows: tuple[int, ...]
     """Row of each node, from 0 at the top."""
     centers: tuple[float, ...]
@@ -64,7 +66,7 @@ class _DrawnGraph:
         self.below: list[list[int]] = [[] for _ in widths]
 
     def add_chain(self, start: int, end: int) -> list[int]:
-        """Connect two nodes through one bend a row between them; the nodes passed, in order."""
+        """Connect two nodes with a bend in every row between. Returns source, bends and target."""
         chain = [start]
         for row in range(self.rows[start] + 1, self.rows[end]):
             self.widths.append(BEND_WIDTH)
@@ -86,7 +88,8 @@ class _DrawnGraph:
 
 
 def _rows(num_nodes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Longest path from the top; a node that reads nothing sits just above its first reader."""
+    """The row of each node: the length of the longest path to it. A node without inputs is moved
+    down to the row above its first reader, which shortens its edge."""
     rows = [0] * num_nodes
     for a, b in sorted(edges):
         rows[b] = max(rows[b], rows[a] + 1)
@@ -99,7 +102,8 @@ def _rows(num_nodes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _order(graph: _DrawnGraph, lines: list[list[int]], *, down: bool) -> None:
-    """Sort every row by where its neighbours in the row before are; no neighbour keeps place."""
+    """Sort every row by the mean place of each node's neighbours in the row before. A node without
+    neighbours there keeps its place."""
     neighbours = graph.above if down else graph.below
     place = {node: float(i) for line in lines for i, node in enumerate(line)}
     for line in lines if down else reversed(lines):
@@ -109,10 +113,12 @@ def _order(graph: _DrawnGraph, lines: list[list[int]], *, down: bool) -> None:
 
 
 def _place(graph: _DrawnGraph, lines: list[list[int]]) -> list[float]:
+    """The horizontal center of each node and bend, in pixels."""
     centers = [0.0] * len(graph.rows)
     for line in lines:
         _spread(graph, line, centers, [0.0] * len(line))
     for sweep in range(PLACE_SWEEPS):
+        # Sweeps go down and up in turn. The last two look both ways: else the last decides alone.
         both = sweep >= PLACE_SWEEPS - 2
         for line in lines if sweep % 2 == 0 else reversed(lines):
             wishes = []

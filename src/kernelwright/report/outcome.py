@@ -1,4 +1,4 @@
-"""The end of a run: the sentences and counts of its result record, ready to print."""
+"""How a run ended: sentences and counts from its result record."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +24,8 @@ _SPEEDUPS = {EAGER: "over_eager", COMPILE: "over_compile"}
 
 @dataclass(frozen=True, slots=True)
 class Headline:
+    """The figure at the top of a run's page."""
+
     text: str
     interval: str
     """The 95% interval of the figure; empty where there is none."""
@@ -49,7 +51,8 @@ class Ending:
 
 
 def ending(run: ReportedRun) -> Ending:
-    """How a run ended, by its "outcome"; by its candidates where an older record has none."""
+    """How a run ended, by the "outcome" of its record. For older records without one, by its
+    candidates."""
     outcome = run.result.get("outcome") or _counted(run)
     tried, counts = outcome["candidates"], outcome["fragments"]
     parts = [(tried["right"], "right"), (tried["wrong"], "wrong"), (tried["cut_off"], "cut off")]
@@ -119,9 +122,13 @@ def headline(run: ReportedRun) -> Headline:
 
 
 def better(run: ReportedRun) -> tuple[str, float, list[float]] | None:
-    """The faster rival, PyTorch ("eager") or torch.compile ("compiled"), by median; the speed-up
-    over the two; the smaller ends of both 95% intervals, or nothing. None where one of the three
-    was not timed."""
+    """The speed-up over the faster of PyTorch ("eager") and torch.compile ("compiled").
+
+    Returns:
+        The name of the faster rival by its median, the speed-up over it, and the interval: each end
+        the smaller of both 95% intervals, or an empty list if one has none. None if one of the
+        three was not timed.
+    """
     times = run.result["times"]
     if not all(times.get(name) for name in (EAGER, COMPILE, TIMED)):
         return None
@@ -159,7 +166,7 @@ def _interval(ends: Sequence[float]) -> str:
 
 
 def _speedups(run: ReportedRun) -> dict[str, list[float]]:
-    """[ratio, low, high] by name; an older record has that of its verdict."""
+    """Name -> [ratio, low, high]. An older record has the speed-up of its verdict alone."""
     if "speedups" in run.result:
         return dict(run.result["speedups"])
     verdict = run.result["verdict"]
@@ -168,7 +175,7 @@ def _speedups(run: ReportedRun) -> dict[str, list[float]]:
 
 
 def _beside_compile(run: ReportedRun) -> tuple[str, ...]:
-    """A sentence on torch.compile, or why it was not timed."""
+    """A sentence about torch.compile, or why it was not timed; empty if the record has neither."""
     if over := _speedups(run).get("over_compile"):
         return (against(COMPILE, *over),)
     message = compile_note(run)
@@ -181,11 +188,11 @@ def compile_note(run: ReportedRun) -> str:
 
 
 def against(baseline: str, ratio: float, low: float | None = None, high: float = 0.0) -> str:
-    """Says plainly which of the two is faster, or that the interval does not tell.
+    """A sentence that says which of the two is faster, or that the interval contains 1.
 
     Args:
         baseline: "eager" or "compiled".
-        low: of the 95% interval; None where there is none.
+        low, high: ends of the 95% interval; `low` is None without one.
     """
     name = CONTENDERS[baseline]
     if low is None:

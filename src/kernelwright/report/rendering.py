@@ -1,4 +1,4 @@
-"""Templates of the pages: what goes into them is escaped, but for files of ours."""
+"""Templates of the pages. All values are escaped, except our own style and script files."""
 
 from functools import cache
 from importlib.resources import files
@@ -38,5 +38,6 @@ def asset(name: str) -> Markup:
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page. Records may quote what UTF-8 does not have: HTML spells that out."""
+    """Write a page as UTF-8."""
+    # Records may quote lone surrogates, which UTF-8 cannot hold: they become HTML references.
     path.write_text(html, encoding="utf-8", errors="xmlcharrefreplace")

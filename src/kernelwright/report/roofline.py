@@ -1,4 +1,4 @@
-"""The roofline: how fast the hardware lets each fragment be, and where it is."""
+"""The roofline chart: the speed of each fragment beside the limit of the hardware."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -45,6 +45,8 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class RooflineChart:
+    """The chart, with places in pixels."""
+
     points: tuple[Point, ...]
     moves: tuple[tuple[float, float, float, float], ...]
     """Lines from a fragment's eager point to its best one."""
@@ -92,10 +94,14 @@ def chart(
     colors: Mapping[int, int],
     device: str,
 ) -> RooflineChart | None:
-    """Where the winning fragments are under the roof, before and after; None without one.
+    """The chart of the winning fragments under the roof; None if none of them has FLOPs.
 
-    A measured run shows eager and best times; where nothing was measured, the points sit on the
-    roof of ESTIMATED_ON and are marked as estimates.
+    A measured fragment has a point for eager and one for its best kernel. If nothing was measured,
+    the points lie on the roof of ESTIMATED_ON and are marked as estimates.
+
+    Args:
+        colors: fragment id -> colour.
+        device: name of the GPU. An unknown GPU has no roof.
     """
     won = [f for f in fragments if f["winner"] is not None]
     is_estimate = not any(f["best"] for f in won)
@@ -160,7 +166,8 @@ def _point(scale: "_LogScale", dot: _Dot, colors: Mapping[int, int]) -> Point:
 
 
 class _LogScale:
-    """Whole decades around the points, and pixels from values."""
+    """Two logarithmic axes over whole decades that hold all points and the roof; maps values to
+    pixels."""
 
     def __init__(self, xs: list[float], ys: list[float], peak: Peak | None) -> None:
         roof = [] if peak is None else [peak.flops_per_s["fp32"]]

@@ -18,6 +18,8 @@ from kernelwright.core.record import Record
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportedRun:
+    """The records of one run of `optimize`."""
+
     run: SearchRunLine
     program: SearchedProgramLine
     fragments: tuple[FragmentLine, ...]
@@ -29,7 +31,7 @@ class ReportedRun:
 
 
 def read_run(path: Path) -> ReportedRun:
-    """The last run in a records file (a folder that was used twice holds two).
+    """The last run in a records file. A folder that was used twice holds two runs.
 
     Raises:
         UsageError: a line is no record, or the run has no program or no result.

@@ -1,4 +1,4 @@
-"""The parts of the page as plain data, ready to print."""
+"""The sections of a run's page as plain data for the templates."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +33,8 @@ NUM_COLORS = 8
 
 @dataclass(frozen=True, slots=True)
 class SectionBar:
+    """One bar of a group, with lengths in percent of the group's longest."""
+
     label: str
     text: str
     share: float
@@ -53,6 +55,8 @@ class BarGroup:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
+    """Errors of one verdict against float64, of one measure."""
+
     what: str
     measure: str
     candidate: float
@@ -82,6 +86,8 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True)
 class FragmentView:
+    """A fragment's section of the page."""
+
     name: str
     record: FragmentLine
     color: int
@@ -102,9 +108,9 @@ def colors_of(fragments: Iterable[FragmentLine]) -> dict[int, int]:
 
 
 def bar_groups(run: ReportedRun) -> list[BarGroup]:
-    """Before and after: launches, bytes, and time where it was measured.
+    """Bars before and after: launches, bytes, and times, measured or else estimated.
 
-    Of a run that leaves the program as it was there are times alone.
+    A run that leaves the program unchanged has measured times alone.
     """
     is_optimized = ending(run).is_optimized
     launches, moved = run.result["launches"], run.result["bytes"]
@@ -123,7 +129,7 @@ def _bytes(value: float) -> str:
 
 
 def _times(run: ReportedRun, *, is_optimized: bool) -> BarGroup | None:
-    """Measured times, with the gain over the fastest of the others; None where there are none."""
+    """Bars of measured times, and the gain over the fastest other contender; None without times."""
     times = run.result["times"]
     names = [name for name in CONTENDERS if is_optimized or name != TIMED]
     shown = [(CONTENDERS[name], times[name]) for name in names if times.get(name)]
@@ -188,6 +194,7 @@ def _rows_of(what: str, errors: ErrorFields) -> tuple[ErrorRow, ErrorRow]:
 
 
 def fragment_views(run: ReportedRun, colors: dict[int, int]) -> list[FragmentView]:
+    """The fragments with their candidates and code, in the order of the records."""
     views = []
     for number, fragment in enumerate(run.fragments):
         rows = [_candidate_row(fragment, c) for c in run.candidates_of(fragment["id"])]
@@ -231,7 +238,11 @@ def _is_winner(fragment: FragmentLine, candidate: CandidateLine) -> bool:
 
 
 def code(source: str, name: str) -> Markup:
-    """Python as highlighted HTML; pygments escapes it, and `name` keeps line ids apart."""
+    """Python source as highlighted HTML, escaped by pygments.
+
+    Args:
+        name: prefix of line ids, different for each source on a page.
+    """
     formatter = HtmlFormatter(linespans=name, cssclass="code", wrapcode=True, nobackground=True)
     return Markup(highlight(source, PythonLexer(), formatter))
 

@@ -1,4 +1,4 @@
-"""The short names of records in words that a reader of the page knows."""
+"""Translates short names in records into words that a reader of the page understands."""
 
 import re
 from collections.abc import Iterable
@@ -129,7 +129,7 @@ def outcome(code: str) -> str:
 
 
 def answer(reason: str) -> str:
-    """As `outcome`, where "answer: " before the code says that the answer holds no candidate."""
+    """As `outcome`, for codes that may begin with "answer: ": such an answer holds no candidate."""
     code = reason.removeprefix(ANSWER)
     return reason[: len(reason) - len(code)] + outcome(code)
 
@@ -177,7 +177,7 @@ def case(name: str) -> str:
 
 
 def message(text: str) -> str:
-    """The text with the case at its end in words."""
+    """The judge's message with the name of its case, "[case ...]", in words."""
     return _IN_CASE.sub(lambda m: f"({m['row'] or ''}{case(m['name'])})", text)
 
 

@@ -1,7 +1,7 @@
-"""The outcome of an answer: the raw parts that every reward is made of.
+"""The outcome of an answer: the facts that every reward is computed from.
 
-Failures of ours are no outcome: who has none for an answer leaves that answer out, and never
-counts it as wrong.
+If our side fails, an answer has no outcome. Callers leave such an answer out and never count it as
+wrong.
 """
 
 from dataclasses import dataclass
@@ -57,6 +57,8 @@ _REACHED = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
+    """How far an answer came, whether it cheated, and how fast it is."""
+
     reached: Reached
     cheats: bool
     """It was refused with one of CHEATS."""
@@ -77,10 +79,11 @@ class Outcome:
 
     @classmethod
     def of(cls, verdict: Verdict | None, modelled: float | None = None) -> Self:
-        """
+        """The outcome that a verdict stands for.
+
         Args:
             verdict: None where the answer holds no candidate.
-            modelled: the estimated speed-up, where somebody needs it.
+            modelled: the estimated speed-up over PyTorch; dropped unless the verdict accepts.
         """
         if verdict is None:
             return cls(reached=Reached.NOTHING, cheats=False, speedup=1.0)

@@ -40,6 +40,8 @@ class RewardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
+    """The reward of one answer, apart for the tokens of its plan and of its code."""
+
     plan: float
     code: float
 

@@ -1,8 +1,8 @@
-"""Attention within each pair of a row, without masks: PyTorch's flash attention by lengths.
+"""Attention within each pair of a packed row: PyTorch's flash attention for variable lengths.
 
-A mask of blocks takes memory and time by the square of a row; here a pair costs what it would on
-its own. CUDA only. The name is registered with transformers, whose models pass the batch's
-`cu_seq_lens_q` and `max_length_q` on to it.
+With a mask of blocks, memory and time grow by the square of the row's length. Here a pair costs as
+much as it would alone. CUDA only. Models of transformers find the function by its registered name,
+and pass the batch's `cu_seq_lens_q` and `max_length_q` on to it.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ NAME = "kernelwright_varlen"
 
 
 def register() -> None:
-    """Let `model.set_attn_implementation(NAME)` find it."""
+    """Register `attend`, so that `model.set_attn_implementation(NAME)` finds it."""
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, _no_mask)
 
@@ -52,6 +52,7 @@ def attend(
         tensor.transpose(1, 2).reshape(batch * width, heads, size).to(dtype)
         for tensor in (query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1))
     )
+    # A layer's sliding window counts the token itself; flash attention's window does not.
     attended: Any = varlen_attn(
         q,
         k,
@@ -74,4 +75,4 @@ def _computed_in(query: torch.Tensor) -> torch.dtype:
 
 
 def _no_mask(**_: Any) -> None:
-    """The lengths say what a mask would."""
+    """No mask: the lengths of the sequences replace it."""

@@ -20,23 +20,24 @@ def write_folder(
 ) -> int:
     """Put what `fill` writes into a folder at `target`, in place of one that is there.
 
+    An exception of `fill` is passed on. The folder that was at `target` before is then still there.
+
     Args:
-        is_main: of several processes that fill it together, the one that names it.
-        wait: until the others have come as far.
+        fill: writes files into the folder that it is given. Each process calls its own.
+        is_main: true in the one process that makes and renames the folder.
+        wait: returns once all processes have called it.
 
     Returns:
-        Its bytes.
-
-    Whatever is raised: what was at `target` before is still there.
+        The size of the folder's files in bytes.
     """
     aside = target.parent / f"{_WRITING}{target.name}"
     if is_main:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-    wait()
+    wait()  # nobody fills before the folder is there ...
     try:
         fill(aside)
-        wait()
+        wait()  # ... and nobody seals before all have filled
         if is_main:
             _seal(aside)
     except Exception:
@@ -49,7 +50,11 @@ def write_folder(
 
 
 def _seal(folder: Path) -> None:
-    """List the folder's files and flush all to the disk."""
+    """List the folder's files and flush all to the disk.
+
+    Flushing comes before renaming. After a loss of power the folder could else stand at its place
+    with files that are empty.
+    """
     sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder)}
     (folder / WHOLE).write_text(json.dumps({"files": sizes}))
     for path in (*_files(folder), folder / WHOLE, folder):
@@ -57,6 +62,9 @@ def _seal(folder: Path) -> None:
 
 
 def _publish(aside: Path, target: Path) -> None:
+    """Rename a finished folder to its place."""
+    # A folder cannot be renamed onto one that has files. So the old one moves aside first, and
+    # `clean` puts it back if the process ends between the two renames.
     before = target.parent / f"{_REPLACED}{target.name}"
     if target.exists():
         target.rename(before)
@@ -66,7 +74,8 @@ def _publish(aside: Path, target: Path) -> None:
 
 
 def clean(folder: Path) -> None:
-    """Remove what was left half written; a folder that was about to be replaced is put back."""
+    """Remove what an interrupted `write_folder` left in `folder`. An old folder is put back if the
+    new one is not whole."""
     for before in folder.glob(f"{_REPLACED}*"):
         target = folder / before.name.removeprefix(_REPLACED)
         if is_whole(target):
@@ -88,6 +97,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def name_of(step: int) -> str:
+    """The name of a step's checkpoint. Zeros make the order of names that of steps."""
     return f"step-{step:08d}"
 
 

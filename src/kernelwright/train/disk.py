@@ -1,4 +1,4 @@
-"""A disk that is full is told as what it is, whichever library met it."""
+"""Turns the errors of a full disk into one UsageError, whichever library raised them."""
 
 import errno
 import shutil
@@ -15,10 +15,10 @@ _SAYS_FULL = ("No space left", "quota exceeded", "File too large", "PytorchStrea
 
 @contextmanager
 def disk_may_be_full(folder: Path) -> Iterator[None]:
-    """Around what writes into a folder of a run.
+    """A context for code that writes into a run's folder.
 
     Raises:
-        UsageError: it failed for want of room.
+        UsageError: writing failed because the disk or the quota is full. Other errors pass through.
     """
     try:
         yield
@@ -37,7 +37,7 @@ def disk_may_be_full(folder: Path) -> Iterator[None]:
 
 
 def _is_full(error: BaseException) -> bool:
-    """Whether it, or what it was raised from, says so."""
+    """Whether the error, or an error that caused it, says that the disk is full."""
     if isinstance(error, OSError) and error.errno in _FULL:
         return True
     if any(mark in str(error) for mark in _SAYS_FULL):

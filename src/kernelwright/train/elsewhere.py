@@ -38,11 +38,12 @@ def kernel_reward(
     part: RewardPart | str = RewardPart.CODE,
     column: str = "program",
 ) -> RewardFunction:
-    """A reward function as TRL's trainers call it: by name, with a list for each column of the data
-    set, and None where an answer has no reward.
+    """Make a reward function for TRL's trainers.
 
-    Answers without a candidate earn what `Outcome.of(None)` does. None is for failures of ours and
-    for programs that cannot be judged by: TRL leaves such answers out of their groups.
+    TRL calls it with named arguments, a list for each column of the data set. It returns a reward
+    for each answer. An answer without a candidate earns the reward of `Outcome.of(None)`. The
+    reward is None if our side failed or the program cannot be judged by. TRL leaves such answers
+    out of their groups.
 
     Args:
         judges: entered; what they were started with says device, precision, mode and timing.
@@ -106,7 +107,8 @@ def outcomes_of(
 
 
 def outcome_of(finding: JudgedCandidate, program: str) -> Outcome | None:
-    """None where our side failed, or the program cannot be judged by: that is warned of."""
+    """The outcome of a finding. None if our side failed, or the program cannot be judged by. The
+    latter is warned of, since every answer to that program is lost."""
     if finding.verdict is not None:
         return Outcome.of(finding.verdict)
     if finding.is_usage:
@@ -115,8 +117,11 @@ def outcome_of(finding: JudgedCandidate, program: str) -> Outcome | None:
 
 
 def reward_named(name: str) -> Callable[[Outcome], Reward]:
-    """Raises:
-    UsageError: there is none of this name.
+    """The reward function of a name, with the papers' settings. `modelled` is left out, since it
+    reads an estimate that outcomes have only in our own trainer.
+
+    Raises:
+        UsageError: no reward has this name.
     """
     known = [reward for reward in REWARDS if reward != MODELLED]
     if name not in known:

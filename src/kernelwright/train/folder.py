@@ -28,7 +28,7 @@ BEST, LAST = "best", "last"
 
 @dataclass(kw_only=True, slots=True)
 class Standing:
-    """Where a run stands, beyond what transformers keeps itself."""
+    """The state of a run that transformers does not keep itself."""
 
     step: int = 0
     tokens: int = 0
@@ -73,11 +73,13 @@ class EndedPart:
 
 
 def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:
-    """Write the recipe into a new folder, or see that it is that of the run there.
+    """Write the recipe into a new folder, or check that the run there has the same recipe.
+
+    Settings under `FREE_TO_CHANGE` may differ; the new ones are kept.
 
     Raises:
-        UsageError: the folder is in use, holds no run to resume, or one under another recipe; or
-            the disk is full.
+        UsageError: the folder is not empty, holds no run to resume or another recipe's, or the disk
+            is full.
     """
     file = folder / "recipe.json"
     if not resume:
@@ -89,6 +91,7 @@ def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:
         return
     if not file.exists():
         raise UsageError("no run to resume", file=str(folder), remedy="leave --resume out")
+    # Through JSON, as the recipe in the file went: tuples become lists there.
     before, now = json.loads(file.read_text()), json.loads(json.dumps(recipe.to_json()))
     if other := [
         setting for setting in changed(before, now) if setting.split(".")[0] not in FREE_TO_CHANGE
@@ -102,7 +105,7 @@ def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:
 
 
 def _write_recipe(recipe: Resolved, file: Path) -> None:
-    """In place of the one that is there, which stays where the disk has no room."""
+    """Replace the recipe's file by renaming a new one, so that a full disk leaves the old one."""
     aside = file.with_suffix(".new")
     with disk_may_be_full(file.parent):
         try:
@@ -113,9 +116,11 @@ def _write_recipe(recipe: Resolved, file: Path) -> None:
 
 
 def find_start(folder: Path) -> Start:
-    """The newest checkpoint that is whole; weights alone where there is none.
+    """Where a run goes on: at the newest checkpoint that is whole, else at the weights of `LAST` or
+    `BEST` that were trained further, else at the beginning.
 
-    With weights alone the optimiser begins without a state, and warms up again.
+    With weights alone the optimiser begins without a state, and warms up again. Half-written
+    folders are removed first.
     """
     for place in (folder, folder / "checkpoints"):
         checkpoints.clean(place)

@@ -1,7 +1,7 @@
-"""The common work of our trainers beyond their library's.
+"""The work that our trainers share beyond transformers' own.
 
-Checkpoints are whole or not there, weights are for any reader, and the learning rate follows the
-budget.
+A checkpoint is whole or not there. Any reader of Hugging Face's layout loads the weights. The
+learning rate follows the budget, which may be a time.
 """
 
 import math
@@ -23,7 +23,7 @@ from kernelwright.train.pace import Pace, rate_factor
 
 
 class KeptTrainer:
-    """Comes before a `transformers.Trainer` among the bases of a class."""
+    """A mixin for a `transformers.Trainer`. It has to stand before the trainer among the bases."""
 
     recipe: Any
     """Has `optimizer` and `checkpoints`, as recipes of training do."""
@@ -51,7 +51,11 @@ class KeptTrainer:
     _save_rng_state: Any
 
     def use_budget(self, start: Start) -> None:
-        """Train what is left of the budget, and keep the weights as the last ones."""
+        """Train what is left of the budget, then write the weights to the folder `LAST`.
+
+        Raises:
+            UsageError: the disk is full, or the loss is not a number.
+        """
         with disk_may_be_full(self.folder):
             if self.pace.progress(start.standing.step) < 1:
                 with self.pace.listening():
@@ -62,13 +66,17 @@ class KeptTrainer:
             self.export(LAST)
 
     def take_up(self, folder: Path) -> None:
-        """The weights of a checkpoint, and how far it was, where there is nothing left to train."""
+        """Load the weights and the state of a checkpoint, if nothing is left to train."""
         self._load_from_checkpoint(str(folder))
         self.state = TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME))
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """A schedule by the share of the budget that is used, which a count of steps cannot tell
+        for a budget in minutes."""
         del num_training_steps
 
+        # `steps` counts from where the optimiser began, which is later than the run's beginning if
+        # weights were taken up alone.
         def factor(steps: int) -> float:
             progress = self.pace.progress(self.standing.optimizer_began + steps)
             return rate_factor(self.recipe.optimizer, progress=progress, since_began=steps)
@@ -83,17 +91,19 @@ class KeptTrainer:
 
     @property
     def saves_itself(self) -> bool:
-        """Weights are written as the library does, in another layout."""
+        """Whether weights are written as the library does it, in another layout than ours."""
         return False
 
     def save_more(self, folder: Path) -> None:
         """Save the further parts of a checkpoint."""
 
     def export(self, name: str) -> None:
-        """The weights alone, in bfloat16, as any reader of Hugging Face's layout loads them.
+        """Write the weights alone, in bfloat16 and Hugging Face's layout, over any older ones.
+
+        All processes have to call this.
 
         Args:
-            name: of a folder, in the run's unless it is absolute.
+            name: of the folder to write. A relative name is taken within the run's folder.
         """
 
         def fill(folder: Path) -> None:
@@ -106,7 +116,7 @@ class KeptTrainer:
         self._write_folder(self.folder / name, fill)
 
     def _save_whole(self, folder: Path) -> None:
-        """Where weights are sharded all processes take part in putting them together."""
+        """Write the whole weights from the main process. Sharded weights are gathered from all."""
         whole = self.accelerator.get_state_dict(self.model) if self.is_fsdp_enabled else None
         if self.args.should_save:
             plain = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
@@ -163,7 +173,8 @@ def arguments(recipe: Any, folder: Path, steps: int) -> dict[str, Any]:
         "adam_beta2": recipe.optimizer.beta2,
         "weight_decay": recipe.optimizer.weight_decay,
         "max_grad_norm": recipe.optimizer.clip,
-        # The filter looks at every loss, and the trainer does where it logs.
+        # The filter reads every loss, and so waits for the GPU at each step. `check_finite` looks
+        # at the losses that are logged anyway.
         "logging_nan_inf_filter": False,
         "eval_strategy": "steps",
         "eval_steps": recipe.validation.every_steps,
@@ -185,6 +196,7 @@ def on_one_gpu(config: Any) -> Any:
 
 
 def check_finite(logs: Mapping[str, float], step: int) -> None:
+    """Raises UsageError: a loss or the gradient's norm is infinite or NaN."""
     for name in ("loss", "grad_norm", "eval_loss"):
         if not math.isfinite(logs.get(name, 0.0)):
             raise UsageError(

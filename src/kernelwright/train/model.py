@@ -48,10 +48,10 @@ def fresh_tokenizer(
 def make_model(
     recipe: SupervisedRecipe, tokenizer: "PreTrainedTokenizerBase | None"
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """On the CPU, to be trained.
+    """The model that a recipe names, on the CPU and ready to be trained, with its tokenizer.
 
     Args:
-        tokenizer: of a fresh model; a model by path brings its own.
+        tokenizer: of a fresh model. None for a model by path, which has its own.
 
     Raises:
         UsageError: the folder holds no whole model, or sizes do not go together.
@@ -75,6 +75,7 @@ def _made(
         return model.train(), tokenizer
     assert tokenizer is not None
     fresh = recipe.model.fresh
+    # `fresh_model` draws weights from torch's global generator.
     torch.manual_seed(derive(recipe.seed, "weights"))
     try:
         model = fresh_model(
@@ -92,6 +93,7 @@ def _made(
 
 
 def lora_config(lora: Lora) -> "LoraConfig":
+    """PEFT's configuration of the adapters."""
     from peft import LoraConfig
 
     return LoraConfig(

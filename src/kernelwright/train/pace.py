@@ -1,4 +1,4 @@
-"""How far a run is, and what follows from it: learning rate, checkpoints by the clock, the end."""
+"""The progress of a run, and the decisions that rest on it: learning rate, checkpoints, the end."""
 
 import math
 import signal
@@ -36,13 +36,13 @@ class Pace(TrainerCallback):
         self._last_time = self._last_saved = time.monotonic()
 
     def progress(self, step: int) -> float:
-        """Share of the budget that is used when `step` begins, 0 to 1."""
+        """The share of the budget that is used after `step` steps, 0 to 1."""
         used = self.seconds / (60 * self.minutes) if self.minutes else step / self.steps
         return min(used, 1.0)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end the run after the step it is in, with a checkpoint."""
+        """Within this context, SIGTERM and SIGINT end the run with a checkpoint, after its step."""
         before = {number: signal.signal(number, self._note) for number in _HEEDED}
         try:
             yield
@@ -54,11 +54,13 @@ class Pace(TrainerCallback):
         self._signal = number
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
+        # Loading model and data does not count in a budget of minutes.
         self._last_time = self._last_saved = time.monotonic()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
+        """Advance the clock, and set what the trainer does after this step: log, save, stop."""
         del state
         now = time.monotonic()
         self.seconds, since_saved, number = _agree(
@@ -81,7 +83,7 @@ class Pace(TrainerCallback):
 
 
 def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
-    """The largest of each value over all processes."""
+    """The largest of each value over all processes, the same in each of them."""
     if args.world_size <= 1:
         return values
     import torch
@@ -92,7 +94,7 @@ def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
 
 
 def rate_factor(optimizer: OptimizerSettings, *, progress: float, since_began: int) -> float:
-    """The factor of the learning rate.
+    """The factor of the learning rate, 0 to 1: a linear warm-up times the decay.
 
     Args:
         progress: share of the budget that is used.

@@ -47,7 +47,8 @@ class FilePart:
 
 
 def find_files(names: Sequence[str]) -> list[Path]:
-    """The files of pairs that are named, sorted; of a folder, those that `data build` makes.
+    """The files of pairs under some names, sorted. A folder stands for the files in it that
+    `data build` writes.
 
     Raises:
         UsageError: nothing is named, or what is named is not there or holds no pairs.
@@ -65,7 +66,8 @@ def find_files(names: Sequence[str]) -> list[Path]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """Files of one kind: the folder may hold the same pairs as Parquet too."""
+    """The JSONL files of a folder, or if there are none its Parquet files. `data build` may write
+    the same pairs in both kinds."""
     for suffix in SUFFIXES:
         files = [folder / f"{split}{suffix}" for split in (TRAIN, VALIDATION)]
         if existing := [file for file in files if file.exists()]:
@@ -74,7 +76,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[FilePart]:
-    """The files cut into parts, in order.
+    """Cut files into parts, in order: JSONL by bytes, Parquet by row groups.
 
     Raises:
         UsageError: a Parquet file that is broken.
@@ -118,6 +120,7 @@ def read_part(part: FilePart) -> Iterator[TrainingPair]:
 def _json_rows(part: FilePart) -> Iterator[tuple[str, Any]]:
     with Path(part.path).open("rb") as file:
         if part.begin:
+            # From one byte before: a line that begins exactly at `begin` must not be skipped.
             file.seek(part.begin - 1)
             file.readline()  # the line that begins before the part is its predecessor's
         while (begin := file.tell()) < part.end and (line := file.readline()):
@@ -143,6 +146,7 @@ def _pair(row: Any, where: str) -> TrainingPair:
         raise UsageError("no pair: not an object", file=where, remedy=remedy)
     if missing := [name for name in COLUMNS if name not in row]:
         raise UsageError(f"no pair: {', '.join(missing)} missing", file=where, remedy=remedy)
+    # An id is PART/PROGRAM/NUMBER; the number tells the answers to a program apart.
     try:
         pair = TrainingPair(
             prompt=[_message(message) for message in row["prompt"]],
@@ -163,7 +167,7 @@ def _pair(row: Any, where: str) -> TrainingPair:
 
 
 def without_plan(pair: TrainingPair) -> TrainingPair:
-    """Its answer as code alone."""
+    """The pair with an answer of code alone."""
     (answer,) = pair.completion
     _, text = plans_apart(answer["content"])
     return replace(pair, completion=[{**answer, "content": text.lstrip("\n")}])
@@ -182,8 +186,11 @@ def up_to_plan(pair: TrainingPair) -> TrainingPair:
 
 
 def with_reasoning(pair: TrainingPair) -> TrainingPair:
-    """Its answer after what the model thought, between the marks of reasoning models. Readers of
-    answers take what follows the last mark (`policy.answer`)."""
+    """The pair with the model's reasoning before the answer, between the marks of reasoning models.
+
+    Readers of answers take the text after the last mark (`policy.answer`). A pair without reasoning
+    stays as it is.
+    """
     if not pair.reasoning.strip():
         return pair
     (answer,) = pair.completion

@@ -1,4 +1,4 @@
-"""From files of pairs to a model and rows of tokens, ready to train."""
+"""Prepares a run of supervised training: a model, and rows of tokens from files of pairs."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedData:
+    """Everything that a run of supervised training is made of."""
+
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     train: "Dataset"
@@ -36,7 +38,13 @@ class PreparedData:
 
 
 def prepare(recipe: SupervisedRecipe, folder: Path, workers: int) -> PreparedData:
-    """The first process of a machine does the work, the others read what it made.
+    """Make the model, the tokenizer and the rows of tokens that a recipe asks for.
+
+    The first process of a machine does the work, and the others read the files that it made.
+
+    Args:
+        folder: of the run.
+        workers: processes that tokenise.
 
     Raises:
         UsageError: no pairs to train on or to validate with, or a file or model that is broken.
@@ -57,6 +65,7 @@ def prepare(recipe: SupervisedRecipe, folder: Path, workers: int) -> PreparedDat
         )
         kept = Path(recipe.data.tokens) if recipe.data.tokens else folder / "tokens"
         pairs, digest = token_dataset(files, how, folder=kept, workers=workers)
+        # Pairs without a plan were dropped on the way: a source that is gone had no plans.
         if how.plans_alone and (missing := how.plans_alone - set(pairs["source"])):
             raise UsageError(
                 f"data.plans_alone: no pair of {', '.join(sorted(missing))} has a plan",
@@ -100,7 +109,7 @@ def _model(
 
 
 def _texts(parts: Sequence[FilePart], number: int) -> Iterator[str]:
-    """Requests and answers of pairs for training, as many from each part."""
+    """Requests and answers of about `number` pairs for training, equally many from each part."""
     for part in parts:
         pairs = (pair for pair in read_part(part) if pair.split == TRAIN)
         for pair in islice(pairs, -(-number // len(parts))):

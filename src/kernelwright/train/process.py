@@ -1,9 +1,10 @@
-"""Which of the processes of a run this is. One where nothing launched several."""
+"""The state of this process among the processes of a run, which may be this one alone."""
 
 import torch
 from accelerate import PartialState
 
 
 def this_process() -> PartialState:
-    """Joins the others on the first call; on a machine without a GPU they talk through gloo."""
+    """Accelerate's state of this process. The first call joins the run's other processes, through
+    gloo on a machine without a GPU."""
     return PartialState(cpu=not torch.cuda.is_available())

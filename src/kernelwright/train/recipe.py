@@ -29,6 +29,8 @@ class Packing(StrEnum):
 
 
 class Dtype(StrEnum):
+    """Dtypes of weights in training."""
+
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
 
@@ -88,6 +90,8 @@ class Lora:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSettings:
+    """The model to train, and how it computes."""
+
     path: str = FRESH
     """Folder of a causal language model in Hugging Face's layout, "embedded" or "fresh"."""
     dtype: Dtype = Dtype.FLOAT32
@@ -102,6 +106,8 @@ class ModelSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Data:
+    """The pairs to train on, and how they become rows."""
+
     files: tuple[str, ...] = ()
     """JSONL or Parquet files of pairs, or folders of such."""
     tokens: str = ""
@@ -130,6 +136,8 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchSettings:
+    """Sizes of an optimiser step and of a forward pass."""
+
     step_tokens: int = 131_072
     """Tokens of an optimiser step, padding included, over all processes."""
     micro_tokens: int = 32_768
@@ -166,11 +174,15 @@ class TrainingBudget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationSettings:
+    """How often the loss on held-out pairs is measured."""
+
     every_steps: int = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointSettings:
+    """How often checkpoints are written, and how many are kept."""
+
     every_steps: int = 1000
     every_minutes: float = 10.0
     """Whichever comes first."""
@@ -179,6 +191,11 @@ class CheckpointSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SupervisedRecipe:
+    """All settings of a run of `train sft`.
+
+    The constructor raises UsageError for values that are out of range or contradict each other.
+    """
+
     budget: TrainingBudget
     seed: int = 0
     model: ModelSettings = ModelSettings()
@@ -234,7 +251,7 @@ class SupervisedRecipe:
 
     @classmethod
     def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
-        """From a TOML file; files and models are named as seen from the current folder.
+        """Read a recipe from a TOML file. Its file names are relative to the current folder.
 
         Args:
             changes: settings in place of the file's, "optimizer.clip = 0.5" each.

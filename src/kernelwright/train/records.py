@@ -1,8 +1,8 @@
-"""Output of a run while it trains: records.jsonl, TensorBoard, a line.
+"""Output of a run while it trains: records.jsonl, TensorBoard, and a line of progress.
 
-records.jsonl holds {"record": "part"} where the run begins and wherever it is resumed. "step",
-"validation" and "checkpoint" follow as they come. A part that was not killed ends with a "summary".
-Each step stands there once: what a resumed run trains again is cut off first.
+records.jsonl has a "part" where the run begins and wherever it is resumed. "step", "validation" and
+"checkpoint" follow as they come. A part that was not killed ends with a "summary". Each step is
+there once: before a run is resumed, records of the steps that it trains again are cut off.
 """
 
 import json
@@ -28,7 +28,11 @@ LEVEL_LOSS = "eval_loss_level_"
 
 
 def cut_after(path: Path, step: int) -> int:
-    """Drop what was recorded of later steps; returns how many steps those were."""
+    """Drop records of steps after `step`, since a resumed run trains these steps again.
+
+    Returns:
+        The number of steps dropped.
+    """
     record.cut_torn_line(path)
     lines = list(record.read(path))
     kept = [line for line in lines if line["record"] == "part" or line["step"] <= step]
@@ -40,7 +44,10 @@ def cut_after(path: Path, step: int) -> int:
 
 
 def tensorboard(folder: Path, step: int) -> list[TrainerCallback]:
-    """The writer of the curves, in the process that speaks for all; it goes on after `step`."""
+    """The callback that writes TensorBoard's curves; none in processes other than the main one.
+
+    Curves of steps after `step` are purged: the run trains them again.
+    """
     if not this_process().is_main_process:
         return []
     from torch.utils.tensorboard import SummaryWriter
@@ -50,6 +57,8 @@ def tensorboard(folder: Path, step: int) -> list[TrainerCallback]:
 
 
 class Recorder(TrainerCallback):
+    """Writes the records of a supervised run, and tells its progress."""
+
     def __init__(self, path: Path, pace: Pace, say: Callable[[str], None]) -> None:
         self.path, self.pace, self.say = path, pace, say
         self._began = time.monotonic()

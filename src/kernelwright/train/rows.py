@@ -33,8 +33,13 @@ class PairSelection:
 
 
 def select(pairs: "Dataset", data: Data, seed: int) -> PairSelection:
-    """The mixture a recipe asks for: a pair's expected number of copies in an epoch is the product
-    of its level's and its source's factor; what is left of a whole number is drawn by chance.
+    """Choose the pairs of an epoch, and the pairs that validate.
+
+    The expected number of copies of a pair is its level's factor times its source's. A fraction of
+    a copy is drawn by chance. Pairs longer than `max_tokens` are left out.
+
+    Args:
+        pairs: as `tokens.token_dataset` returns them.
 
     Raises:
         UsageError: the recipe names a level or a source that no pair has.
@@ -44,6 +49,7 @@ def select(pairs: "Dataset", data: Data, seed: int) -> PairSelection:
     fits = np.asarray(table["tokens"]) <= data.max_tokens
     draws = np.random.default_rng(derive(seed, "mixture"))
     factor = _factors("levels", level, data.levels) * _factors("sources", source, data.sources)
+    # floor(f + u) with u uniform in [0, 1) has the mean f.
     copies = np.floor(factor + draws.random(len(pairs))).astype(int)
     chosen = np.repeat(np.arange(len(pairs)), np.where(fits & (split == TRAIN), copies, 0))
     validation_rows = np.flatnonzero(fits & (split == VALIDATION))
@@ -62,7 +68,11 @@ def select(pairs: "Dataset", data: Data, seed: int) -> PairSelection:
 
 
 def _factors(setting: str, names: np.ndarray, factors: Mapping[str, float]) -> np.ndarray:
-    """The factor of each pair, by its name."""
+    """The factor of each pair, (n,), by its level's or source's name; 1 if none is given.
+
+    Raises:
+        UsageError: a factor is given for a name that no pair has.
+    """
     known, place = np.unique(names, return_inverse=True)
     there = [str(name) for name in known]
     if unknown := sorted(factors.keys() - set(there)):
@@ -74,7 +84,16 @@ def _factors(setting: str, names: np.ndarray, factors: Mapping[str, float]) -> n
 
 
 def pack(pairs: "Dataset", chosen: np.ndarray, data: Data) -> "Dataset":
-    """Rows of at most `max_tokens`: input_ids, trained, seq_lengths (tokens of each pair in it)."""
+    """Lay pairs into rows of at most `max_tokens`, by best fit of the longest first.
+
+    Without packing each pair has a row of its own.
+
+    Args:
+        chosen: numbers of the pairs; one may occur several times.
+
+    Returns:
+        Columns input_ids, trained, and seq_lengths (the number of tokens of each pair in the row).
+    """
     from trl import pack_dataset
 
     rows = pairs.select(chosen).select_columns(["input_ids", "trained"])
@@ -90,12 +109,12 @@ def _lengths(pairs: "Dataset", chosen: np.ndarray) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collator:
-    """Rows -> a batch: input_ids and labels (B, T), and how many tokens are no padding.
+    """Makes a batch of rows: input_ids and labels (B, T), and num_tokens (1,), padding left out.
 
-    Where pairs are not to see each other there are position_ids (B, T), which begin anew with each:
-    without an attention mask, transformers takes that for a mask of blocks; and, for attention that
-    takes lengths in place of masks, where each begins. Padding comes last, where nothing that
-    counts can see it, so that no mask is needed for it.
+    If pairs must not see each other, the batch has position_ids (B, T), which start at 0 with each
+    pair. Without an attention mask, transformers makes a mask of blocks from them. For attention by
+    lengths the batch has cu_seq_lens_q too, where each pair begins. Padding comes last: no token of
+    a pair can see it under a causal mask.
     """
 
     pad_id: int
@@ -115,6 +134,7 @@ class Collator:
             tokens = np.asarray(row["input_ids"], dtype=np.int64)
             ids[number, : len(tokens)] = tokens
             labels[number, : len(tokens)] = np.where(row["trained"], tokens, IGNORED)
+            # Padding is a sequence of its own: lengths have to add up to all B * T tokens.
             lengths += [*row["seq_lengths"], width - len(tokens)]
         batch = {"input_ids": ids, "labels": labels}
         if self.packing is Packing.DOCUMENTS:
@@ -133,8 +153,11 @@ class Collator:
 
 
 def _begins(lengths: Sequence[int]) -> np.ndarray:
-    """Where sequences begin, and the end of the last, int32. Empty ones are added to make up few
-    different sizes, for each of which a compiled model may be compiled again."""
+    """Where each sequence begins, and the end of the last: (N + 1,) int32.
+
+    Empty sequences round the size up to a multiple of `SIZES_OF`. A compiled model may be compiled
+    again for every new size, so sizes are kept few.
+    """
     size = -(-(len(lengths) + 1) // SIZES_OF) * SIZES_OF
     begins = np.full(size, sum(lengths), dtype=np.int32)
     begins[0] = 0

@@ -56,6 +56,8 @@ def train_sft(
     with process.main_process_first():
         start = find_start(folder)
     rows, passes = recipe.rows(process.num_processes)
+    # A compiled run drops a last batch that is smaller (`dataloader_drop_last`), so fewer rows than
+    # one batch would give no step at all.
     if recipe.model.compile and len(prepared.train) < rows * process.num_processes:
         raise UsageError(
             f"{len(prepared.train)} rows are fewer than a compiled pass takes at once",
@@ -73,7 +75,7 @@ def train_sft(
 
 
 def _steps(recipe: SupervisedRecipe, prepared: PreparedData, rows_per_step: int) -> int:
-    """Optimiser steps of the whole budget; the clock's has no end of its own."""
+    """The optimiser steps of the whole budget; `ENDLESS_STEPS` for a budget in minutes."""
     steps_per_epoch = math.ceil(len(prepared.train) / rows_per_step)
     budget = recipe.budget
     if budget.steps:
@@ -118,7 +120,8 @@ def _trainer(
 
 
 def _pad_id(prepared: PreparedData) -> int:
-    """Any token would do: padding is neither trained nor seen by what is."""
+    """The token for padding. Any token will do: padding is not trained, and no trained token sees
+    it."""
     pad = prepared.tokenizer.pad_token_id
     return int(prepared.tokenizer.eos_token_id if pad is None else pad)
 
@@ -147,6 +150,11 @@ def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
 def _record_part(
     recipe: SupervisedRecipe, folder: Path, prepared: PreparedData, start: Start, steps: int
 ) -> None:
+    """Write the head of this part of the run. Records of steps after its checkpoint are cut off.
+
+    Raises:
+        UsageError: the pairs or the tokenizer are others than when the run began.
+    """
     records = folder / RECORDS
     lost = 0
     if records.exists():

@@ -34,11 +34,11 @@ MARK = "put {% generation %} .. {% endgeneration %} around the assistant's conte
 
 
 def marked_template(tokenizer: "PreTrainedTokenizerBase") -> str:
-    """A chat template that tells the assistant's tokens apart: the tokenizer's own, or the one that
-    TRL has in place of it. The tokenizer keeps its own.
+    """A chat template that marks the assistant's tokens: the tokenizer's own, or TRL's version of
+    it. The tokenizer itself is not changed.
 
     Raises:
-        UsageError: there is no template, or none that does.
+        UsageError: the tokenizer has no single template, or TRL knows no version with marks.
     """
     from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
@@ -69,8 +69,13 @@ class PairTokenizer:
     """As of `recipe.Data`."""
 
     def tokenize(self, pairs: Sequence[TrainingPair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """Token ids of each pair, and which of them are trained: what the assistant says after the
-        request. Earlier answers of a conversation, and what begins an answer, are not.
+        """Turn pairs into tokens.
+
+        Trained are the assistant's tokens after the request. Earlier answers of the conversation
+        are not, nor are the tokens with which the template begins an answer.
+
+        Yields:
+            For each pair its token ids, and a bool array of the same length, true where trained.
 
         Raises:
             UsageError: the chat template marks no answer.
@@ -82,6 +87,7 @@ class PairTokenizer:
         for number, (pair, ids, mask) in enumerate(tokens):
             prompt = asked[_text(pair)]
             trained = np.asarray(mask, dtype=bool)
+            # The template also marks earlier answers of the conversation, which are requests here.
             trained[: _common(ids, prompt)] = False
             if not trained.any():
                 raise UsageError(NO_MARKS, remedy=MARK)
@@ -91,7 +97,8 @@ class PairTokenizer:
     def _plan_ends(
         self, pairs: Sequence[TrainingPair], whole: Sequence[list[int]]
     ) -> dict[int, int]:
-        """The token after the plan, by a pair's place, of pairs whose plan alone is learned."""
+        """Place of a pair -> its number of tokens up to the plan's end, for pairs whose plan alone
+        is learned."""
         places = [place for place, pair in enumerate(pairs) if pair.source in self.plans_alone]
         if not places:
             return {}
@@ -100,7 +107,8 @@ class PairTokenizer:
         return {place: _common(whole[place], ids) for place, ids in zip(places, cut, strict=True)}
 
     def _encode_prompts(self, pairs: Sequence[TrainingPair]) -> dict[str, list[int]]:
-        """Token ids by the prompt's text: answers to one program stand together and share it."""
+        """Prompt's text -> its token ids. Pairs of one program share a prompt, which is encoded
+        once."""
         prompts = {_text(pair): pair.prompt for pair in pairs}
         encoded = self._encode(list(prompts.values()), add_generation_prompt=True)
         return dict(zip(prompts, encoded["input_ids"], strict=True))
@@ -110,6 +118,7 @@ class PairTokenizer:
         return encode(conversations, chat_template=self.template, return_dict=True, **options)
 
     def rows(self, parts: Sequence[FilePart]) -> Iterator[dict[str, Any]]:
+        """The rows of `token_dataset` from some parts of files; too long pairs have no tokens."""
         for part in parts:
             pairs = (self._asked(p) for p in read_part(part) if self._is_asked(p))
             while some := list(islice(pairs, PAIRS_AT_ONCE)):
@@ -160,8 +169,11 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 def token_dataset(
     files: Sequence[Path], how: PairTokenizer, *, folder: Path, workers: int
 ) -> "tuple[Dataset, str]":
-    """One row a pair: input_ids, trained, tokens (their number), level, source, split; and the
-    digest under which they lie in `folder`, from where they are taken if they were made before.
+    """The tokens of all pairs, memory-mapped from `folder`; made first unless they are there.
+
+    Returns:
+        A data set with a row for each pair, and the digest of all that it depends on. Columns:
+        input_ids, trained, tokens (the number of input_ids), level, source, split.
 
     Raises:
         UsageError: a file holds something else than pairs, or no template marks the answers.

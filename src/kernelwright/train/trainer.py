@@ -1,7 +1,7 @@
-"""TRL's trainer of supervised fine-tuning, as a run of ours needs it.
+"""TRL's trainer of supervised fine-tuning, with the changes that our runs need.
 
-Pairs come tokenised and packed, checkpoints are whole or not there, validation is exact by level,
-and the learning rate follows the budget. The training loop is transformers'.
+Pairs come tokenised and packed. A checkpoint is whole or not there. Validation is exact for each
+level. The learning rate follows the budget. The training loop is transformers'.
 """
 
 import time
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
+    """Trains on packed rows, and validates each level apart."""
+
     control: Any
     recipe: SupervisedRecipe
 
@@ -70,8 +72,13 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """Mean over the trained tokens of the optimiser's step. TRL's own also takes metrics, for
-        which the GPU has to wait at every step."""
+        """This pass's share of the mean loss over the trained tokens of the optimiser's step.
+
+        TRL's own `compute_loss` also takes metrics, which make the host wait for the GPU each step.
+
+        Args:
+            num_items_in_batch: trained tokens of the whole step, over passes and processes.
+        """
         if "num_tokens" in inputs:
             self._new_tokens += inputs.pop("num_tokens").sum()
         chunked = self.recipe.model.loss_head is LossHead.CHUNKED
@@ -87,7 +94,8 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
         return self.recipe.model.lora is not None
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Mean loss of a trained token, of all validation pairs and by level."""
+        """The mean loss of a trained token, over all validation pairs and by level. Writes the
+        weights if they are the best so far."""
         began = time.monotonic()
         self.model.eval()
         sums = {level: self._validate(rows) for level, rows in self.validation.items()}
@@ -105,14 +113,15 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def _validate(self, rows: "Dataset") -> tuple[float, float]:
-        """Sum of losses, and number of trained tokens.
+        """The sum of losses over the rows of one level, and their number of trained tokens.
 
-        Processes take turns at batches, and all make as many passes, since sharded weights are
-        gathered in each: rows without trained tokens make up for what is missing. The model is
-        not the compiled one: other shapes would be compiled for.
+        Processes take turns at batches. All make the same number of passes, because sharded
+        weights are gathered in each: rows without trained tokens fill up the last ones. The
+        compiled model is not used, since it would be compiled again for other shapes.
         """
         size, turns = self.args.per_device_eval_batch_size, self.accelerator.num_processes
         blank = rows[0] | {"trained": np.zeros_like(rows[0]["trained"])}
+        # Sums of tokens, not means of batches: rows of one batch have different numbers of them.
         sums = torch.zeros(2, dtype=torch.float64, device=self.args.device)
         for turn in range(0, len(rows), size * turns):
             begin = turn + size * self.accelerator.process_index
@@ -133,13 +142,18 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
             self.export(BEST)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add what a run's records say beyond transformers' own figures."""
+        """Add tokens, seconds and tokens per second to transformers' own figures.
+
+        Raises:
+            UsageError: a loss or the gradient's norm is not a number.
+        """
         del start_time
         self.standing.step = self.state.global_step
         check_finite(logs, self.state.global_step)
         if "loss" in logs:
             new = int(self.accelerator.reduce(self._new_tokens, reduction="sum").item())
             self._new_tokens.zero_()
+            # Validation and checkpoints lie in this time too, and would lower the rate.
             busy = self.pace.seconds - self.standing.seconds - self.aside_s
             logs["tokens_per_s"] = new / max(busy, 1e-9)
             self.aside_s = 0.0

@@ -1,8 +1,8 @@
-"""Our rewards and advantages in the forms that verl asks for, without verl.
+"""Our rewards and advantages in the forms that verl asks for. verl itself is not imported.
 
-`compute_score` is a custom reward function, `register` makes advantage estimators known to the
-registry it is given. verl has one number for an answer, on its last token; what else an estimator
-needs to know lies in `token_rewards`. docs/elsewhere.md has the settings.
+`compute_score` is a custom reward function. `register` adds advantage estimators to verl's
+registry. verl has one number for an answer, on its last token. `token_rewards` lays out the two
+numbers that `hrd` needs. docs/elsewhere.md has the settings.
 
 Shapes: B answers of at most T tokens. A reward of NaN means that there is none: our side failed, or
 the program cannot be judged by. Such an answer is no member of its group and learns nothing.
@@ -87,7 +87,7 @@ async def compute_score(
 
 @cache
 def _judges(workers: int | None, how: str) -> StandingJudges:
-    """Those of this process, until it ends."""
+    """The judges of this process for these settings, started once; they stop when it ends."""
     judges = StandingJudges(
         local_pools(strict.read(JudgeRecipe, json.loads(how)).resolved(), workers)
     )
@@ -116,12 +116,16 @@ def grpo(
     divides: bool = False,
     **_: Any,
 ) -> Estimated:
-    """An answer's reward beside those of its group, on all of its tokens.
+    """The advantage of each answer within its group, on all of the answer's tokens (GRPO).
 
     Args:
         token_level_rewards: (B, T), of which each answer's sum counts.
         response_mask: (B, T), 1 on what the model wrote.
-        index: (B,), answers to the same prompt have the same.
+        index: (B,) keys; answers to the same prompt have equal keys.
+        divides: divide by the standard deviation of the group's rewards.
+
+    Returns:
+        Advantages and returns, (B, T) each and equal.
     """
     advantages = _compared(token_level_rewards.sum(-1), index, divides=divides)
     spread = advantages[:, None] * response_mask
@@ -140,13 +144,18 @@ def hrd(
     """Plan tokens have alpha times the plan's advantage, the others the code's (TritonRL).
 
     Args:
-        token_level_rewards: (B, T), as `token_rewards` lays them out. No KL may have been taken
-            from them.
-        response_mask, index: as for `grpo`.
+        token_level_rewards: (B, T), as `token_rewards` lays them out. A KL penalty must not have
+            been subtracted: any number but 0 before the last token is read as a plan's reward.
+        response_mask, index, divides: as for `grpo`.
+        alpha: factor of the plan's advantage.
+
+    Returns:
+        Advantages and returns, (B, T) each and equal.
     """
     last = _last(response_mask)[:, None]
     places = torch.arange(response_mask.shape[1], device=last.device)
     code = token_level_rewards.gather(1, last)[:, 0]
+    # The last token has the code's reward. Before it only the plan's mark differs from 0.
     marked = (token_level_rewards != 0) & (places < last)
     end = marked.int().argmax(-1, keepdim=True)
     plan = token_level_rewards.gather(1, end)[:, 0] - 1
@@ -164,13 +173,19 @@ def hrd(
 def token_rewards(
     plan: Sequence[float], code: Sequence[float], plan_lengths: Sequence[int], mask: Tensor
 ) -> Tensor:
-    """(B, T) rewards that `hrd` can take apart: the code's on an answer's last token, 1 more than
-    the plan's on the last token of the plan, so that a plan that earned nothing is seen too.
+    """Lay out two rewards of each answer on its tokens, so that `hrd` can take them apart.
+
+    The code's reward stands on the answer's last token. The plan's reward plus 1 stands on the last
+    token of the plan: without the 1, a plan that earned 0 could not be found.
 
     Args:
+        plan, code: (B,) rewards.
         plan_lengths: tokens up to the end of each plan; 0 where there is none. A plan that nothing
             follows counts as none.
         mask: (B, T), 1 on what the model wrote.
+
+    Returns:
+        (B, T) float32.
     """
     rewards = torch.zeros(mask.shape, dtype=torch.float32, device=mask.device)
     rows = zip(plan, code, plan_lengths, _last(mask).tolist(), strict=True)

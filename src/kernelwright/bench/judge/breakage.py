@@ -1,4 +1,4 @@
-"""Right candidates made wrong on purpose, so that a benchmark of the judge has them to refuse."""
+"""Breaks right candidates on purpose, so that a benchmark of the judge has some to refuse."""
 
 import ast
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from enum import StrEnum
 
 
 class Breakage(StrEnum):
+    """The ways to break a candidate."""
+
     WRONG_VALUES = "wrong_values"
     COMPILE_ERROR = "compile_error"
     ILLEGAL_ADDRESS = "illegal_address"
@@ -17,7 +19,7 @@ FAR = 1 << 36
 
 
 def broken(source: str, how: Breakage) -> str:
-    """A candidate of the teacher's, broken at its last store or, to hang, in its wrapper."""
+    """The source of a teacher's candidate, broken at its last store; to hang, in its wrapper."""
     tree = ast.parse(source)
     if how is Breakage.HANG:
         entry = next(
@@ -39,7 +41,8 @@ def broken(source: str, how: Breakage) -> str:
 
 
 def _replaced(source: str, node: ast.expr | ast.stmt, change: Callable[[str], str]) -> str:
-    """The source with the text of one node changed; it is ASCII, so columns are characters."""
+    """The source with the text of one node changed."""
+    # Columns of syntax trees are bytes; the teacher's sources are ASCII, so bytes are characters.
     text = ast.get_source_segment(source, node)
     assert text is not None
     lines = source.splitlines(keepends=True)

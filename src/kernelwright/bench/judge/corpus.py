@@ -1,4 +1,4 @@
-"""A folder of cheats and of odd but honest kernels through the judge: every file one record.
+"""Judges a folder of cheats and of odd but honest kernels, and writes a record for every file.
 
 The folder holds `cheats/`, `honest/` and `tasks/`, the first two with folders by kind. A file's
 facts are the `# key: value` lines it begins with: `task`, `mode` (pure unless said), `contract`
@@ -80,10 +80,10 @@ def facts(path: Path) -> dict[str, str]:
 
 
 def read_corpus(root: Path) -> list[CorpusEntry]:
-    """All files, cheats first, by name.
+    """All files of a corpus, cheats first, sorted by path.
 
     Raises:
-        UsageError: there are none, or one names no task that is there.
+        UsageError: there is no file, or a file names no task of the corpus.
     """
     entries = [
         CorpusEntry(root, kind, path, facts(path))
@@ -106,6 +106,8 @@ def read_corpus(root: Path) -> list[CorpusEntry]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusPlan:
+    """The settings of a run over a corpus."""
+
     root: Path
     out: Path
     """JSONL; written anew."""
@@ -121,8 +123,12 @@ class CorpusPlan:
 
 
 def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
-    """Judge every file that the device can judge; the records, also written to `plan.out` as they
-    come.
+    """Judge every file that the device can judge.
+
+    Records are written to `plan.out` as they come, and at the end again in the corpus's order.
+
+    Returns:
+        All records, with the run's head first.
 
     Raises:
         UsageError: the corpus, the device or the checkout is not there.
@@ -151,7 +157,7 @@ def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
 
 
 def is_right(case: Record) -> bool:
-    """A cheat was stopped, or an honest kernel accepted; a failure of ours is neither."""
+    """Whether a cheat was stopped or an honest kernel accepted. A failure of ours is not right."""
     wanted: bool = case["kind"] == "honest"
     return case["code"] != "infra" and case["accepted"] is wanted
 
@@ -159,9 +165,13 @@ def is_right(case: Record) -> bool:
 def _judge_all(
     entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, say: Say
 ) -> list[Record]:
-    """The records in the order of the entries.
+    """The records, in the order of the entries.
 
-    The judging processes are started afresh: a process that holds CUDA cannot be forked.
+    Judging processes are spawned, not forked: CUDA cannot be used in a fork of a process that has
+    initialised it.
+
+    Raises:
+        InfraError: a judging process died.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(plan.jobs, mp_context=context) as pool:
@@ -187,7 +197,7 @@ def _judge_all(
 def _judge_of(
     device: str, mode: str, large: bool, grade: str, contract: str, checks: str
 ) -> "Judge":
-    """One for all files of its kind that this process judges; it ends with the process."""
+    """The judge of this process for all files with these settings, until the process ends."""
     import torch
 
     from kernelwright.verify.judge import Judge
@@ -201,7 +211,8 @@ def _judge_of(
 
 
 def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
-    """In a process of the pool: one file's record; a failure of ours is tried once more."""
+    """The record of one file, made in a process of the pool. If our side fails, it is tried once
+    more."""
     from kernelwright.verify.tasks.load import load_task
 
     begin_s = time.monotonic()
@@ -236,14 +247,20 @@ def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
 
 
 def _without_verdict(entry: CorpusEntry, code: str, error: Exception) -> Record:
-    """The task was refused (`usage`), or our own side failed (`infra`)."""
+    """The record of a file without a verdict.
+
+    Args:
+        code: "usage": the task was refused; "infra": our side failed.
+    """
     ours = {"accepted": False, "stage": code, "code": code, "message": f"{error}"}
     return {"record": "corpus_case", **entry.head(), **ours}
 
 
 def _read_by_kernelbench(checkout: Path, entries: Sequence[CorpusEntry]) -> list[Record]:
-    """The words of KernelBench's static checker, run from its own file: as it is set (`strict`),
-    and with its warnings taken for refusals too (`warned`)."""
+    """The findings of KernelBench's static checker, which is loaded from its own file.
+
+    `strict`: whether it refuses the file. `warned`: whether it refuses the file or warns of it.
+    """
     checker = _load(checkout / CHECKER)
     commit = subprocess.run(
         ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"],

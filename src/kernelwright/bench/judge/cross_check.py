@@ -1,6 +1,6 @@
-"""KernelBench's own evaluator over kernels that the judge accepted, and where the two differ.
+"""Runs KernelBench's own evaluator on kernels that the judge accepted, and records differences.
 
-Its code comes from the user's checkout and runs in child processes, on a GPU only.
+The evaluator comes from the user's checkout and runs in a child process, on a GPU only.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +23,8 @@ NUM_TRIALS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrossCheck:
+    """The settings of a cross-check."""
+
     root: Path
     """A checkout of KernelBench."""
     kernels: Path
@@ -33,7 +35,10 @@ class CrossCheck:
     """The time limit of one kernel."""
 
     def run(self, tasks: Sequence[SuiteCase], say: Callable[[str], None]) -> list[Record]:
-        """A record for each task with a kernel.
+        """Evaluate each task that has a kernel and no record yet.
+
+        Returns:
+            All records, earlier ones included.
 
         Raises:
             UsageError: there is no evaluator at `root`.
@@ -74,7 +79,8 @@ class CrossCheck:
 
 
 def _line(task: SuiteCase, theirs: Record) -> Record:
-    """The judge accepted every kernel there is, so that they agree where theirs is correct."""
+    """The record of a kernel. The judge accepted all of them, so both agree if the evaluator calls
+    the kernel correct."""
     return {
         "record": "cross_check",
         "level": task.level,

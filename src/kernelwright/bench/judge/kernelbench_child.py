@@ -1,4 +1,4 @@
-"""KernelBench's evaluator in a process of its own.
+"""Serves KernelBench's evaluator in a process of its own.
 
     python -m kernelwright.bench.judge.kernelbench_child
 
@@ -49,7 +49,8 @@ def evaluate(job: Record) -> Record:
 
 
 def _evaluator(root: Path) -> Any:
-    """Its `kernelbench.eval`, from the checkout."""
+    """The module `kernelbench.eval` of a checkout. Packages that are missing, and that evaluation
+    does not use, are replaced by empty stand-ins."""
     folder = str(root / "src")
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -1,7 +1,7 @@
-"""How many candidates a machine judges a second, and where the time goes.
+"""Measures how many candidates a machine judges a second, and where the time goes.
 
-Level-1 programs, the teacher's schedules as candidates, and a share of them broken: what a training
-run would send. All of it goes through `verify.many.run`, as a user's jobs do.
+The candidates are the teacher's kernels for level-1 programs, a share of them broken, as in a
+training run. They go through `verify.many.run`, as a user's jobs do.
 """
 
 import random
@@ -73,10 +73,17 @@ def jobs_of(plan: ThroughputPlan) -> list[Job]:
 
 
 def measure(plan: ThroughputPlan, out: Path, say: Say) -> Record:
-    """Judge the plan's candidates into `out`; add the "throughput" record and give it.
+    """Judge the plan's candidates, and append the "throughput" record to the judge's records.
+
+    Args:
+        out: folder for the judge's records.
+
+    Returns:
+        The "throughput" record.
 
     Raises:
-        UsageError: `out` has records already: what is there would not be judged again.
+        UsageError: `out` has records. Recorded candidates would not be judged again, and so not be
+            measured.
     """
     path = out / "records.jsonl"
     if path.exists():
@@ -117,8 +124,11 @@ Span = tuple[float, float]
 
 
 def steady_span(verdicts: Iterable[Record], num_workers: int) -> Span | None:
-    """From when every worker has answered once to when `STEADY_SHARE` of all is judged, as
-    `time.time()`; None where nothing lies between."""
+    """The span in which all workers are busy, as two `time.time()`.
+
+    It begins when each worker has answered once, and ends when `STEADY_SHARE` of all is judged.
+    None if the run is too short for such a span.
+    """
     by_worker: dict[str, list[float]] = defaultdict(list)
     for line in _judged(verdicts):
         by_worker[line["worker"]].append(line["end_s"])
@@ -131,7 +141,7 @@ def steady_span(verdicts: Iterable[Record], num_workers: int) -> Span | None:
 
 
 def rates(verdicts: Iterable[Record], steady_s: Span | None) -> Record:
-    """Verdicts a second, from the first to the last of them and in the steady span."""
+    """Numbers and rates of verdicts, over the whole run and over the steady span."""
     judged = list(_judged(verdicts))
     if not judged:
         return {"verdicts": 0, "per_second": None, "steady_per_second": None}
@@ -146,12 +156,13 @@ def rates(verdicts: Iterable[Record], steady_s: Span | None) -> Record:
 
 
 def _judged(verdicts: Iterable[Record]) -> Iterator[Record]:
-    """Without the copies of an equal candidate's verdict, which have no times of their own."""
+    """The verdicts that were judged. Copies for equal candidates have no times and are left out."""
     return (line for line in verdicts if "end_s" in line)
 
 
 def surprises(verdicts: Iterable[Record]) -> Record:
-    """Candidates whose verdict differs from their making: by kind, code, and name."""
+    """Candidates whose verdict is not the one that their making calls for: a good one refused, or a
+    broken one accepted. "KIND: CODE" -> ids."""
     names: dict[str, list[str]] = defaultdict(list)
     for line in verdicts:
         kind = line["id"].rpartition("/")[2]
@@ -161,7 +172,7 @@ def surprises(verdicts: Iterable[Record]) -> Record:
 
 
 def profile(stages_s: dict[str, float], num_verdicts: int) -> dict[str, float]:
-    """Milliseconds of a worker's threads for each verdict, by stage, the largest first."""
+    """Stage -> milliseconds of workers' time for each verdict, the largest first."""
     return {
         stage: 1e3 * seconds / max(num_verdicts, 1)
         for stage, seconds in Counter(stages_s).most_common()

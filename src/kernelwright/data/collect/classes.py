@@ -15,11 +15,13 @@ from kernelwright.data.collect.sources import CollectSource
 
 
 def import_source(source: CollectSource) -> ModuleType:
-    """The imported module; a package's by its name, a file as part of the package around it or,
-    where there is none, as a script beside its neighbours.
+    """Import a source, and return its module.
+
+    A module of an installed package is imported by its name. A file is imported as a part of the
+    package around it, or if there is none as a script, with its folder on the path.
 
     Raises:
-        Refused: it cannot be imported.
+        Refused: importing raises, or ends the process.
     """
     try:
         if source.kind == "package":
@@ -30,6 +32,7 @@ def import_source(source: CollectSource) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
+    # Relative imports need the package: the folders up to the first without __init__.py are it.
     root, names = path.parent, [path.stem]
     while (root / "__init__.py").is_file():
         names.insert(0, root.name)

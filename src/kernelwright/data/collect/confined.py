@@ -1,7 +1,7 @@
-"""Running foreign code in a child process: one crash or hang costs one call.
+"""Runs foreign code in a child process, so that a crash or a hang costs one call.
 
-What is covered: time, memory, exit, signals, output, working directory, left-over processes. What
-is not: code that means harm; only collect from packages you would import yourself.
+Covered are time, memory, exit, signals, output, working directory and left-over processes. Hostile
+code is not stopped: only collect from packages that you would import yourself.
 """
 
 import json
@@ -30,18 +30,19 @@ _FORK = multiprocessing.get_context("fork")
 
 
 def confined(work: Callable[[], Record], timeout_s: float) -> Record:
-    """The result of `work` in a child process, as JSON.
+    """Run `work` in a child process, and return its result, which goes through JSON.
 
     Args:
-        timeout_s: of processor time, which depends less on what else the machine does.
+        timeout_s: processor time, which depends less than wall time on the machine's other work.
 
     Raises:
-        Refused: it raised that; or it took too long, too much memory, or the process died.
+        Refused: `work` raised, took too long or too much memory, or its process died.
     """
     ours, theirs = _FORK.Pipe(duplex=False)
     with own_folder("collect") as folder:
         child = _FORK.Process(target=_child, args=(theirs, work, str(folder), math.ceil(timeout_s)))
         child.start()
+        # The child's end must be open in the child alone: then the child's death ends the reading.
         theirs.close()
         try:
             if not ours.poll(WALL_FACTOR * timeout_s):
@@ -62,7 +63,7 @@ def confined(work: Callable[[], Record], timeout_s: float) -> Record:
 
 
 def _end(child: ForkProcess) -> None:
-    """With all it started: it leads its process group."""
+    """Kill a child and all processes that it started: it leads their process group."""
     assert child.pid is not None
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -76,6 +77,7 @@ def _child(channel: Connection, work: Callable[[], Record], folder: str, cpu_s: 
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(folder)
     _be_quiet()
+    # The parent's memory is the child's too after a fork, so the limit is above what is there.
     used_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGESIZE")
     limit = used_bytes + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

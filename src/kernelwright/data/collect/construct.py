@@ -1,4 +1,4 @@
-"""Arguments for a constructor nobody documented to us: from defaults, annotations and names."""
+"""Guesses arguments for the constructor of any module: from defaults, annotations and names."""
 
 import enum
 import inspect
@@ -32,8 +32,13 @@ _DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_encode
 
 
 def arguments_for(cls: type, nesting: int = 0) -> Iterator[Arguments]:
-    """Sets of keyword arguments to try, the likeliest first. Each is made afresh, as modules may
-    keep what they are given."""
+    """Different sets of keyword arguments to try, the likeliest first.
+
+    Each set has new objects, since a module may keep and change what it is given.
+
+    Args:
+        nesting: how many constructors ask for this one's object as their argument.
+    """
     spellings: list[str] = []
     for arguments in _sets(cls, nesting):
         if spelled(arguments) not in spellings:
@@ -42,8 +47,11 @@ def arguments_for(cls: type, nesting: int = 0) -> Iterator[Arguments]:
 
 
 def _sets(cls: type, nesting: int) -> Iterator[Arguments]:
-    """First what is required, in each setting of the sizes and each turn of the values; then that
-    with one of the parameters that are None unless given."""
+    """Sets of the required arguments, then sets with one optional argument more.
+
+    Required ones are tried with widths apart and alike, and with each of their likely values in
+    turn. Optional ones are those whose default is None.
+    """
     required, open_ones = _parameters(cls)
     for alike, turn in itertools.product((False, True), range(MAX_ATTEMPTS // 2)):
         yield _chosen(cls, required, turn, alike=alike, nesting=nesting)
@@ -86,14 +94,15 @@ def _parameters(cls: type) -> tuple[list[inspect.Parameter], list[inspect.Parame
 
 
 def _constructor(cls: type) -> Any:
-    """The function that says most about the parameters: the first overload, where there are any."""
+    """The object whose signature says most about the parameters: the first overload of `__init__`,
+    or the class itself. An implementation behind overloads often has `*args` alone."""
     init = inspect.getattr_static(cls, "__init__")
     overloads = typing.get_overloads(init) if inspect.isfunction(init) else []
     return overloads[0] if overloads else cls
 
 
 def _hints(cls: type) -> Mapping[str, Any]:
-    """Annotations of the constructor; none where they do not resolve."""
+    """Name -> annotation of the constructor's parameters; empty if annotations do not resolve."""
     made_by = _constructor(cls)
     try:
         return typing.get_type_hints(made_by.__init__ if inspect.isclass(made_by) else made_by)
@@ -118,7 +127,8 @@ def _constant(value: Any) -> Maker:
 
 
 def _by_hint(hint: Any, named: list[Maker], nesting: int) -> Iterator[Maker]:
-    """Values that fit an annotation; those that the name suggests where they do fit."""
+    """Makers of values that fit an annotation: those that the name suggests, if they fit, else
+    those of the type."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         for option in inner:
@@ -138,7 +148,8 @@ def _by_hint(hint: Any, named: list[Maker], nesting: int) -> Iterator[Maker]:
 def _sequences(
     origin: Any, inner: tuple[Any, ...], named: list[Maker], nesting: int
 ) -> Iterator[Maker]:
-    """The values that the name suggests; else two of the inner type, or as many as a tuple says."""
+    """Makers of lists and tuples: those that the name suggests, else values of the inner type, two
+    or as many as a tuple's annotation says."""
     if fitting := [make for make in named if isinstance(make(), list | tuple)]:
         yield from fitting
         return
@@ -209,7 +220,8 @@ def _common_prefix(a: str, b: str) -> int:
 
 
 def small_config(cls: type) -> Any:
-    """A configuration at its defaults, with few layers: the widths are what matters."""
+    """A configuration at its defaults, but with few layers. More layers of the same widths would
+    give the same programs again, and take longer."""
     config = cls(**next(arguments_for(cls, _MAX_NESTING), {}))
     _shrink(config)
     return config

@@ -1,4 +1,4 @@
-"""The file a collection is written to, and taken up from."""
+"""The file of a collection. A later run with the same target and options continues it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _COMMAND = "data collect"
 
 
 class CollectionFile:
-    """Records in order; programs that it has under any name are not written again.
+    """Writes records in order. A program with a known fingerprint is not written again.
 
     Raises:
         UsageError: the file holds something else, or a collection of another target or with other
@@ -49,7 +49,12 @@ class CollectionFile:
             self._note(line)
 
     def _resumed(self) -> list[Record]:
-        """The records up to the last settled one; what comes after it is cut off."""
+        """The records up to the last settled one. Programs after it belong to a module that is
+        taken apart again, so they are cut off.
+
+        Raises:
+            UsageError: the file is not of `data collect`.
+        """
         if not self.path.exists():
             return []
         if next(record.read(self.path), {}).get("command") != _COMMAND:
@@ -77,8 +82,17 @@ class CollectionFile:
         programs: Iterable[Record],
         limit: int | None,
     ) -> None:
-        """A module's new programs, then how it ended; that it ended is left out where the limit
-        cuts into its programs."""
+        """Write a module's new programs, then the record that ends the module.
+
+        If the limit is reached among its programs, the ending record is left out: a later run
+        without the limit then takes the module apart again.
+
+        Args:
+            where: file, class and line of the module.
+            answer: the worker's.
+            programs: records with "calls_in_module".
+            limit: the most programs of the file.
+        """
         lines: list[Record] = []
         call_texts = {key: answer[key] for key in ("arguments", "inputs") if answer.get(key)}
         for program in programs:

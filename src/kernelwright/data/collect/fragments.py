@@ -20,7 +20,7 @@ MAX_PARTS_A_CALL = 1_000
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of one program, and what became of them."""
+    """The parts of one program that are programs themselves, and counts of those left out."""
 
     program: Program
     max_calls: int
@@ -31,7 +31,10 @@ class Parts:
     calls: "extern", "views", "random". "cut" counts first calls with MAX_PARTS_A_CALL parts."""
 
     def records(self) -> Iterator[Record]:
-        """Records of the different ones, each with the indices of its calls in the whole."""
+        """Records of the different parts, each with the numbers of its calls in the whole.
+
+        `counts` is complete when all records are taken.
+        """
         seen: set[str] = set()
         num_parts: Counter[int] = Counter()
         graph = CallGraph(self.program)
@@ -51,6 +54,7 @@ class Parts:
         self.counts = +self.counts
 
     def _reason_against(self, part: frozenset[int]) -> str | None:
+        """The reason to leave a part out, a key of `counts`; None if it is wanted."""
         calls = [self.program.calls[i] for i in part]
         if self.levels and len(calls) not in self.levels:
             return "level"

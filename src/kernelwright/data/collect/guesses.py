@@ -89,12 +89,11 @@ _WIDTHS = (
 
 
 def values_by_name(name: str, *, alike: bool) -> tuple[Any, ...]:
-    """Values that a parameter of this name may take, likeliest first; nothing where the name is
-    unknown.
+    """Values that a parameter of this name may take, likeliest first; empty for unknown names.
 
     Args:
-        alike: one width for everything: blocks with a residual need it. Where what goes in differs
-            from what comes out, others show more of themselves.
+        alike: give all widths one value, which blocks with a residual connection need. Otherwise
+            widths of inputs and outputs differ, which shows more of other modules.
     """
     plain = name.lower().strip("_")
     for pattern, size in _IN_AND_OUT:
@@ -124,7 +123,7 @@ VALUES_BY_TYPE: dict[type, tuple[Any, ...]] = {
 
 
 def any_layer() -> nn.Module:
-    """In the place of a part that the constructor wants from outside."""
+    """A linear layer: the value for a constructor's parameter that is annotated as a module."""
     return nn.Linear(WIDTH, WIDTH)
 
 

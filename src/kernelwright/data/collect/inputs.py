@@ -1,6 +1,6 @@
-"""Example inputs for a forward nobody documented to us: from its signature and the layers inside.
+"""Guesses example inputs for the forward of any module, from its signature and its layers.
 
-An input is described first (`Spec`) and made only to be tried, on whichever device.
+An input is first described (`Spec`). Its tensors are made only when it is tried, on any device.
 """
 
 import inspect
@@ -56,7 +56,8 @@ def examples_for(module: nn.Module) -> Iterator[Example]:
 def _examples(
     module: nn.Module, names: Mapping[str, str], shapes: Sequence[Shape]
 ) -> Iterator[Example]:
-    """Values for these parameters: first all follow one shape, then each goes its own way."""
+    """Values for these parameters: first with one shape for all of them, then with a shape for
+    each."""
     for shape in shapes:
         options = [_options(module, name, kind, shape) for name, kind in names.items()]
         for picked in islice(_combined(options), _TRIES_A_SHAPE):
@@ -73,7 +74,10 @@ _TRIES_A_SHAPE = 8
 
 
 def _combined(options: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Every first option, then one parameter at another of its options, then two."""
+    """Combinations of options: all first options, then one parameter at another option, then two.
+
+    A full product would try many unlikely values before the likely ones of the last parameters.
+    """
     for num_changed in range(3):
         for places in combinations(range(len(options)), num_changed):
             for picked in product(*(options[place][1:] for place in places)):
@@ -84,8 +88,11 @@ def _combined(options: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _choices(module: nn.Module) -> Iterator[Mapping[str, str]]:
-    """Which parameters to pass, each with its kind: the required ones; with the optional ones
-    that a call rarely works without; with every one we know."""
+    """Sets of parameters to pass, each with its kind, smallest first.
+
+    The required ones come first, then also optional ones that a call often needs, then also every
+    optional tensor.
+    """
     required: dict[str, str] = {}
     optional: dict[str, str] = {}
     for parameter in inspect.signature(module.forward).parameters.values():
@@ -162,13 +169,14 @@ def _tensor(module: nn.Module, name: str, shape: Shape) -> list[Any]:
 
 
 def _tables(module: nn.Module) -> list[int]:
-    """Lengths of the tables that indices are looked up in."""
+    """The numbers of rows of the module's embedding tables."""
     sizes = [getattr(layer, "num_embeddings", None) for layer in module.modules()]
     return [size for size in sizes if isinstance(size, int)]
 
 
 def _ids(module: nn.Module, _: str, shape: Shape) -> list[Any]:
-    """Indices of whatever table the module looks them up in."""
+    """Tensors of indices."""
+    # Below the smallest table, since nobody knows which table they are looked up in.
     high = min(_tables(module), default=shape[-1])
     return [Spec(s, "int64", high) for s in ((BATCH, LENGTH), shape[:-1], shape, (shape[0],))]
 

@@ -1,4 +1,5 @@
-"""From a class to a program: constructed, called, captured; without memory where that can be."""
+"""Turns a module class into a program: constructs it, calls it, captures it. This is first tried on
+the meta device, which needs no memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _MAX_CAPTURES = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Captured:
+    """A program, and the arguments and inputs that it was captured with."""
+
     program: Program
     arguments: str = ""
     """The arguments of the constructor, as text."""
@@ -40,7 +43,7 @@ def capture_source(source: CollectSource) -> Captured:
     """The program of a task's file or of a factory, at its own sizes.
 
     Raises:
-        Refused: it cannot be used.
+        Refused: the task cannot be loaded or captured.
     """
     try:
         if source.kind == "factory":
@@ -56,7 +59,7 @@ def capture_source(source: CollectSource) -> Captured:
 
 
 def _of_task(task: ModuleTask) -> Program:
-    """At the task's own sizes: nothing is allocated, unless values are needed."""
+    """The program of a task at its own sizes, captured on the meta device if possible."""
     try:
         with torch.device("meta"):
             return lower(task.build(), tuple(task.get_inputs())).program
@@ -65,10 +68,10 @@ def _of_task(task: ModuleTask) -> Program:
 
 
 def capture_class(cls: type[nn.Module]) -> Captured:
-    """The program of a module class, with arguments and inputs we found for it.
+    """The program of a module class, with guessed arguments and inputs.
 
     Raises:
-        Refused: at the furthest step any attempt came to.
+        Refused: no guess worked. The outcome is that of the attempt that came furthest.
     """
     if cls.forward is nn.Module.forward or getattr(cls, "__abstractmethods__", None):
         raise Refused(CollectOutcome.NO_FORWARD)
@@ -92,7 +95,7 @@ _STEPS = (
 
 
 def _furthest(refusals: list[Refused]) -> Refused:
-    """The first of those that came as far as any: what was likeliest to work."""
+    """The refusal of the attempt that came furthest; of several the first, the likeliest guess."""
     if not refusals:
         return Refused(CollectOutcome.NOT_CONSTRUCTED, "nothing to try")
     return max(refusals, key=lambda refused: _STEPS.index(refused.outcome))
@@ -155,7 +158,7 @@ def _examples(module: nn.Module) -> Iterator[inputs.Example]:
 
 
 def _arguments(example: inputs.Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """As forward takes them: `*` by position, the rest by name."""
+    """The positional and named arguments of a call: `*` by position, all others by name."""
     rest = {name: value for name, value in example.items() if name != "*"}
     return ((example["*"],), rest) if "*" in example else ((), rest)
 
@@ -163,8 +166,11 @@ def _arguments(example: inputs.Example) -> tuple[tuple[Any, ...], dict[str, Any]
 def _try_call(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], device: str
 ) -> None:
-    """Raise what the module raises. What fails only for want of values may still be captured:
-    libraries spare themselves such looks while they are traced."""
+    """Call the module, and let its errors through.
+
+    An error because meta tensors have no values is ignored. While a library is traced it may skip
+    the check that reads values, so the module may still be captured.
+    """
     try:
         with torch.no_grad(), torch.device(device):
             module(*args, **kwargs)

@@ -1,10 +1,12 @@
-"""How looking at one module ended. Every module that gave no program has exactly one reason."""
+"""The outcome of collecting one module. A module without a program has exactly one reason."""
 
 import re
 from enum import StrEnum
 
 
 class CollectOutcome(StrEnum):
+    """How the collection of a module ended."""
+
     COLLECTED = "collected"
     """It was lowered and has programs, new or known."""
     IMPORT_FAILED = "import_failed"
@@ -40,6 +42,7 @@ _MAX_DETAIL = 200
 
 def described(detail: object) -> str:
     """The first line of an error, the same in every process and on every machine."""
+    # Addresses and folders differ from run to run, and records must not.
     name = f"{type(detail).__name__}: " if isinstance(detail, BaseException) else ""
     lines = str(detail).strip().splitlines() or [""]
     text = re.sub(r"0x[0-9a-f]+", "0x...", name + lines[0])

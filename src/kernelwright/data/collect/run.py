@@ -1,8 +1,8 @@
-"""A collection: a target's modules, found, taken apart and written down, in one order.
+"""A collection: finds the modules of a target, takes them apart and writes their programs.
 
-The file begins with a "run" record and a "source" for each file, with its classes. Each module
-follows: its new programs, and a "module" that says how it ended. The "summary" is last. It is the
-same whatever the number of workers. A run that was cut short goes on after the last "source" or
+The file begins with a "run" record and a "source" for each file, with its classes. Then come the
+modules: the new programs of each, and a "module" that says how it ended. The "summary" is last. The
+number of workers does not change the file. An interrupted run goes on after the last "source" or
 "module".
 """
 
@@ -98,7 +98,7 @@ class _Collection:
     say: Say
 
     def survey(self, sources: Sequence[CollectSource]) -> None:
-        """Which classes the sources define."""
+        """Write a "source" record with the classes of each source that has none yet."""
         todo = [s for s in sources if s.name not in self.file.sources]
         jobs = {s.name: {"step": "survey", "source": s.to_json()} for s in todo if _is_open(s)}
         answers = self._in_order(jobs)
@@ -109,7 +109,7 @@ class _Collection:
             self.say(f"looked into {number} of {len(todo)} files")
 
     def take_apart(self, sources: Sequence[CollectSource], limit: int | None) -> bool:
-        """The modules' programs, until there are as many as wanted; whether none is left."""
+        """Write the programs of all modules, up to the limit. Returns whether no module is left."""
         modules = {
             _module_name(source, name): (source, name, line)
             for source in sources
@@ -139,7 +139,7 @@ class _Collection:
         return True
 
     def _in_order(self, jobs: Mapping[str, Record]) -> Iterator[Record]:
-        """Answers in the order of the jobs."""
+        """The workers' answers in the order of the jobs, in which the file has to be written."""
         waiting: dict[str, Done] = {}
         done = self.executor.run(iter(list[Job](jobs.items())))
         for name in jobs:
@@ -151,7 +151,7 @@ class _Collection:
 
 
 def _is_open(source: CollectSource) -> bool:
-    """Its classes have to be looked for; tasks and factories are one module."""
+    """Whether a source's classes have to be looked for. A task or a factory is one module."""
     return source.kind in ("package", "file")
 
 
@@ -166,7 +166,7 @@ def _programs(path: Path) -> Iterator[Record]:
 
 
 def summarize(file: CollectionFile, facts: Record) -> Record:
-    """Counts over the whole file."""
+    """The summary record's fields: counts over the whole file."""
     outcomes = Counter(line["outcome"] for line in file.modules.values())
     lowered = [line for line in file.modules.values() if "calls" in line]
     parts: Counter[str] = Counter()

@@ -1,5 +1,5 @@
-"""Shapes that a module's main input may have: from its name, its layers, its parameters, its
-numbers."""
+"""Guesses the shape of a module's main input, from its name, configuration, layers, parameters and
+integer attributes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ _IMAGES = (224, 64, 28)
 
 
 def primary_shapes(module: nn.Module) -> list[Shape]:
-    """Likeliest first, without repeats."""
+    """Shapes that the module's main input may have, likeliest first, without repeats."""
     shapes = [
         *_of_config(module),
         *_of_layers(module),
@@ -49,7 +49,10 @@ def _rank_of_name(name: str) -> int | None:
 
 
 def _usual(rank: int | None) -> list[Shape]:
-    """For modules that take most things: a matrix, an image, a sequence, a volume, a vector."""
+    """Usual shapes, for modules that take any: matrix, image, sequence, volume, vector and others.
+
+    Those of the given rank come first.
+    """
     shapes: list[Shape] = [
         (_ROWS, _ROWS), (BATCH, CHANNELS, SIDE, SIDE), (BATCH, LENGTH, WIDTH),
         (BATCH, CHANNELS, LENGTH), (BATCH, 32, 16, SIDE, SIDE), (1 << 20,), (BATCH, 8, LENGTH, 64),
@@ -59,7 +62,7 @@ def _usual(rank: int | None) -> list[Shape]:
 
 
 def width_of(layer: nn.Module) -> int | None:
-    """Size that a layer's parameters fix in its input, where it is one of the usual layers."""
+    """The size of the features or channels that a usual layer expects; None for other layers."""
     for attribute in ("in_features", "in_channels", "num_features", "num_channels", "input_size",
                       "embed_dim"):  # fmt: skip
         if isinstance(size := getattr(layer, attribute, None), int):
@@ -108,7 +111,7 @@ def _rows(width: int) -> Iterator[Shape]:
 
 
 def _of_parameters(module: nn.Module) -> Iterator[Shape]:
-    """A module with parameters of its own: their sizes are those of its input."""
+    """Shapes from a module's own parameters, whose sizes are often those of its input."""
     for parameter in module.parameters(recurse=False):
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             continue
@@ -122,7 +125,7 @@ def _of_parameters(module: nn.Module) -> Iterator[Shape]:
 
 
 def _of_numbers(module: nn.Module) -> Iterator[Shape]:
-    """Numbers it keeps as attributes: widths, most often."""
+    """Shapes from integers that a module keeps as attributes: most often they are widths."""
     for name, value in sorted(vars(module).items()):
         if type(value) is int and value >= 16 and not name.startswith("_"):
             yield from (*_rows(value), (BATCH, value, SIDE, SIDE))

@@ -1,8 +1,8 @@
-"""The modules of a target, found without running any of it.
+"""Finds the sources of a target without running any of its code.
 
-A target is a Python file, a folder of them, an installed package or module, or
-"package.module:factory". It is taken apart into sources: files that may define modules, files that
-are whole tasks (KernelBench's shape, flat programs), a factory.
+A target is a Python file, a folder of Python files, an installed package or module, or
+"package.module:factory". A source is a file that may define modules, a file that is a whole task
+(in KernelBench's form or a flat program), or a factory.
 """
 
 import ast
@@ -21,6 +21,8 @@ _LICENCE_PREFIX = "License :: "
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectSource:
+    """A file of a target that may define modules, or a factory."""
+
     kind: str
     """"package": a module of an installed package; "file": a file that is imported by itself;
     "task": a file that verify.load understands; "factory"."""
@@ -35,6 +37,8 @@ class CollectSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectTarget:
+    """A target that a user named, with its sources."""
+
     name: str
     """The package's dotted name, or the last part of the path."""
     package: str | None = None
@@ -46,10 +50,10 @@ class CollectTarget:
 
     @classmethod
     def find(cls, spec: str) -> Self:
-        """The target a user names; a path goes before a package of the same name.
+        """The target that a user names: a path, or else a package or factory of that name.
 
         Raises:
-            UsageError: there is neither.
+            UsageError: there is none, or it holds no Python files.
         """
         path = Path(spec)
         if path.is_file():
@@ -64,7 +68,7 @@ class CollectTarget:
         return cls(name=spec, sources=sources, **_distribution(spec.partition(".")[0]))
 
     def facts(self) -> Record:
-        """Where programs come from, the same on every machine."""
+        """The fields of a collection's head that name the target, the same on every machine."""
         return {
             "target": self.name,
             "package": self.package,
@@ -83,7 +87,11 @@ def _of_files(files: list[Path], root: Path) -> Iterator[CollectSource]:
 
 
 def _of_package(dotted: str) -> Iterator[CollectSource]:
-    """Modules of an installed package, sorted; nothing of it is imported."""
+    """The modules of an installed package, sorted, without importing any of them.
+
+    Raises:
+        UsageError: there is no such package, or it holds no Python files.
+    """
     top, *rest = dotted.split(".")
     spec = importlib.util.find_spec(top) if all(p.isidentifier() for p in (top, *rest)) else None
     if spec is None:
@@ -117,7 +125,7 @@ def _names(file: Path) -> list[str]:
 
 
 def _kind(file: Path) -> str | None:
-    """The kind of a file on its own, read off its text; None where it can hold no module."""
+    """The kind of a file by its text: "task" or "file"; None if it cannot define a module."""
     try:
         text = file.read_text(encoding="utf-8")
         top = ast.parse(text).body

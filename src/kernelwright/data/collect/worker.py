@@ -1,7 +1,7 @@
 """The workers of a collection: each surveys files and takes modules apart, one after another.
 
-A worker holds what it imported of an installed package, so that the child processes it forks for
-each module need not import it again; it imports only what a child has imported unharmed.
+A worker forks a child process for each module. It imports the modules of an installed package
+itself, so that its children need not do so again. Before that a child has imported them unharmed.
 """
 
 import json
@@ -40,9 +40,12 @@ def collects(max_calls: int, levels: list[int], timeout_s: float) -> "CollectWor
 
 
 class CollectWorker:
-    """A job is {"step": "survey", "source"} or {"step": "collect", "source", "class", "records"},
-    the last a file for the module's programs; an answer has "outcome", "detail" and what was
-    found."""
+    """A worker that surveys sources and takes modules apart.
+
+    A job is {"step": "survey", "source"} or {"step": "collect", "source", "class", "records"}.
+    "records" is the file that the module's programs are written to. An answer has "outcome",
+    "detail" and the findings.
+    """
 
     def __init__(self, max_calls: int, levels: list[int], timeout_s: float) -> None:
         self.max_calls, self.levels, self.timeout_s = max_calls, levels, timeout_s
@@ -68,8 +71,11 @@ class CollectWorker:
     def close(self) -> None: ...
 
     def _collect(self, source: CollectSource, name: str | None, records: Path) -> Record:
-        """Write the records of a module's programs, without those of its own that repeat. The file
-        has its name when it is whole: this process may be ended at any time."""
+        """Write the different programs of a module to a file, and return counts.
+
+        The file gets its name when it is whole, since this process may be killed at any time.
+        """
+        # The same draws in every child: otherwise values in a module could differ from run to run.
         torch.manual_seed(0)
         if name is None:
             captured = capture_source(source)

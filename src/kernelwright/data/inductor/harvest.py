@@ -1,7 +1,7 @@
-"""TorchInductor's Triton code for a program, taken before anything compiles or runs.
+"""Takes TorchInductor's Triton code for a program before any of it is compiled or run.
 
-Inductor has a backend that writes Triton for the CPU; a machine needs no GPU for it, and what it
-writes is the same but for the device. Sizes are symbols, so that the code is for every shape.
+Inductor has a backend that writes Triton for the CPU. That backend needs no GPU, and its code
+differs in the device alone. Sizes are symbols, so the code is for all shapes.
 """
 
 import re
@@ -46,11 +46,14 @@ class NotHarvested(Exception):
 
 
 class _Taken(BaseException):
-    """The code is there. Nothing on the way catches this, or takes it for a failure."""
+    """Ends the compilation once the code is there. As a BaseException it passes all handlers of
+    Dynamo and Inductor, which catch Exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class Harvest:
+    """Inductor's code for a program."""
+
     code: str
     """The module that Inductor would compile."""
     inputs: tuple[str | None, ...]
@@ -58,15 +61,16 @@ class Harvest:
 
 
 def harvest(program: Program) -> Harvest:
-    """Inductor's code for a program of any size; no memory is touched.
+    """Inductor's code for a program of any size. Inputs take no memory.
 
     Raises:
-        NotHarvested: there is none.
-        InfraError: Inductor compiles nothing here, or a file of its own could not be written.
+        NotHarvested: Inductor cannot compile the program as one graph.
+        InfraError: Inductor compiles nothing here, or could not write a file of its own.
     """
     try:
         return _harvest(program)
     except NotHarvested as error:
+        # If even the plainest program fails, the fault is the installation's, not the program's.
         if why := _broken():
             raise InfraError(f"TorchInductor compiles nothing here: {why}") from error
         raise
@@ -74,7 +78,7 @@ def harvest(program: Program) -> Harvest:
 
 @cache
 def _broken() -> str:
-    """Why Inductor fails whatever the program is; empty where it does not."""
+    """The reason why Inductor fails even on the plainest program; empty if it does not."""
     try:
         _harvest(parse(_PLAINEST))
     except NotHarvested as error:
@@ -97,6 +101,7 @@ def _harvest(program: Program) -> Harvest:
         return compile_fx.compile_fx(graph, examples)
 
     with _writing_triton(), mock.patch.object(GraphLowering, "compile_to_module", keep_code):
+        # fullgraph: of a program in several graphs, only the first graph's code would be taken.
         try:
             compiled: Any = torch.compile(function, backend=backend, dynamic=True, fullgraph=True)
             compiled(*tensors)
@@ -113,11 +118,13 @@ def _harvest(program: Program) -> Harvest:
 
 @contextmanager
 def _writing_triton() -> Iterator[None]:
-    """Inductor as if the CPU ran Triton, with nothing remembered from program to program."""
+    """Within this context Inductor writes Triton for the CPU, and keeps nothing from one program to
+    the next."""
     with ExitStack() as stack:
         folder = stack.enter_context(own_folder("inductor"))
         stack.enter_context(mock.patch.dict("os.environ", TORCHINDUCTOR_CACHE_DIR=str(folder)))
         stack.enter_context(config.patch(_SETTINGS))
+        # Equal sizes must get symbols of their own: they are equal by chance.
         stack.enter_context(mock.patch.object(symbols, "use_duck_shape", False))
         for name in ("is_triton_capable", "raise_if_triton_unavailable"):
             stack.enter_context(mock.patch.object(CpuInterface, name, return_value=True))
@@ -133,7 +140,7 @@ def _function(program: Program) -> Any:
 
 
 def _unfilled(value: Any) -> torch.Tensor:
-    """A tensor of the input's type. Nobody reads it, so its memory is never there."""
+    """A tensor of the input's type. Nobody reads or writes it, so the system maps no memory."""
     input_type = value.type
     layout = memory_format(input_type.layout.value, len(input_type.shape))
     return torch.empty(
@@ -142,7 +149,8 @@ def _unfilled(value: Any) -> torch.Tensor:
 
 
 def _input_of(placeholder: str, program: Program) -> str | None:
-    """The program's "x0" of "L_x0_", or "L_args_0_" in PyTorch 2.11; None of a size's."""
+    """The program's input, "x0", for a placeholder "L_x0_", or "L_args_0_" in PyTorch 2.11. None
+    for a size's placeholder."""
     if not placeholder.startswith("L_"):
         return None
     name = placeholder[2:-1]

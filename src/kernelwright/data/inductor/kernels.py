@@ -1,4 +1,4 @@
-"""One of Inductor's kernels as people write them: without its runtime and its names."""
+"""Rewrites a kernel of Inductor so that it needs neither Inductor's runtime nor its names."""
 
 import ast
 from collections.abc import Mapping
@@ -14,6 +14,8 @@ _JIT = ast.parse("triton.jit", mode="eval").body
 
 @dataclass(slots=True)
 class Rewritten:
+    """A kernel that stands alone, and what its launches need to know."""
+
     function: ast.FunctionDef
     parameters: list[str]
     """Those that are left of Inductor's, by its names, in order; blocks are not among them."""
@@ -33,13 +35,11 @@ _STORES = frozenset({"tl.store", "tl.atomic_add"})
 
 
 def rewrite_kernel(kernel: InductorKernel, name: str, names: Mapping[str, str]) -> Rewritten:
-    """The kernel under another name.
+    """Rewrite a copy of the kernel.
 
     Args:
-        names: parameter or local name -> what it is called instead.
-
-    Raises:
-        NotRewritten: it needs something of Inductor's runtime that a candidate cannot have.
+        name: of the new function.
+        names: parameter or local name -> its new name.
     """
     function, *combines = map(_copied, (kernel.function, *kernel.combines))
     function.name, function.decorator_list = name, [_JIT]
@@ -61,7 +61,10 @@ def _copied(function: ast.FunctionDef) -> ast.FunctionDef:
 
 
 class _Plain(ast.NodeTransformer):
-    """Calls of Inductor's modules as calls of Triton's, or of helpers by their bare names."""
+    """Replaces calls of Inductor's modules by Triton's, or by calls of helpers by their bare names.
+
+    Device asserts and hints about cache eviction are dropped: neither changes a result.
+    """
 
     def __init__(self) -> None:
         self.helpers: set[str] = set()
@@ -82,6 +85,7 @@ class _Plain(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         node.keywords = [k for k in node.keywords if k.arg != "eviction_policy"]
         module, _, name = ast.unparse(node.func).rpartition(".")
+        # Inductor's helpers propagate NaN, as PyTorch does. Triton's functions do so only if asked.
         if module == "triton_helpers" and name in ("maximum", "minimum"):
             arguments = ", ".join(ast.unparse(self.visit(arg)) for arg in node.args)
             return ast.parse(f"tl.{name}({arguments}, {_NAN_SAFE})", mode="eval").body
@@ -99,7 +103,7 @@ class _Plain(ast.NodeTransformer):
         return expression
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Without `[:]`."""
+        """The value itself, if the index is `[:]`."""
         is_all = isinstance(node.slice, ast.Slice) and ast.unparse(node.slice) == ":"
         expression: ast.expr = self.visit(node.value) if is_all else self._visited(node)
         return expression
@@ -109,7 +113,10 @@ class _Plain(ast.NodeTransformer):
 
 
 def _inline_numbers(function: ast.FunctionDef) -> None:
-    """`tmp1 = tl.full([1], 0.5, tl.float32)` becomes a plain 0.5 where that means the same."""
+    """Replace names such as `tmp1 = tl.full([1], 0.5, tl.float32)` by a plain 0.5.
+
+    A name stays if one of its uses needs a tensor, such as a use that asks for its shape.
+    """
     parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
     for node in function.body:
         number = _number(node)
@@ -118,13 +125,14 @@ def _inline_numbers(function: ast.FunctionDef) -> None:
         name, value = number
         uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name]
         reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
+        # The name must be bound once: after a second assignment, reads mean another value.
         if len(uses) != len(reads) + 1 or not all(_takes_number(parents[n]) for n in reads):
             continue
         _Substituted(name, value).visit(function)
 
 
 def _number(node: ast.stmt) -> tuple[str, ast.expr] | None:
-    """(name, number) of a statement that makes a tensor of one float32."""
+    """(name, number) of a statement that makes a tensor of one float32; None for others."""
     if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
         return None
     call = node.value
@@ -153,7 +161,7 @@ class _Substituted(ast.NodeTransformer):
 
 
 def _take_constants(function: ast.FunctionDef) -> dict[str, int]:
-    """Parameters that the body gives a number of its own are no parameters."""
+    """Remove parameters that the body overwrites with a constant; returns their values by name."""
     constants = {}
     parameters = {a.arg for a in function.args.args}
     for node in function.body:
@@ -167,7 +175,8 @@ def _take_constants(function: ast.FunctionDef) -> dict[str, int]:
 
 
 def _drop_unread(function: ast.FunctionDef) -> None:
-    """Assignments to names that nothing reads, and parameters likewise."""
+    """Remove assignments to names that nothing reads, and parameters that nothing reads."""
+    # Again and again: a removed assignment may have held the last read of another name.
     while True:
         read = _read(function)
         dropped = _Dropped(read)

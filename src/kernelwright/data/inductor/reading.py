@@ -1,4 +1,4 @@
-"""Inductor's module taken apart: its kernels, and the statements that call them."""
+"""Takes Inductor's module apart: its kernels, and the statements that launch them."""
 
 import ast
 import re
@@ -9,12 +9,14 @@ _NODES = re.compile(r"# Topologically Sorted Source Nodes: \[([^\]]*)\]")
 
 
 class NotRewritten(Exception):
-    """The code has something that a candidate cannot have, or that is not understood. The message
-    is a word or two: they are counted."""
+    """The code has something that a candidate may not have, or that is not understood. Equal
+    messages are counted together, so a message is a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class InductorKernel:
+    """A kernel as Inductor wrote it, with the facts from its decorator."""
+
     name: str
     function: ast.FunctionDef
     combines: tuple[ast.FunctionDef, ...]
@@ -30,7 +32,7 @@ class InductorKernel:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One of the wrapper's."""
+    """A statement of Inductor's function `call`."""
 
     node: ast.stmt
     nodes: tuple[str, ...]
@@ -39,16 +41,18 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Module:
+    """Inductor's module: kernels by name, arguments and statements of `call`."""
+
     kernels: dict[str, InductorKernel]
     arguments: tuple[str, ...]
     statements: tuple[Statement, ...]
 
 
 def read_module(code: str) -> Module:
-    """Inductor's code by its parts.
+    """Read Inductor's code.
 
     Raises:
-        NotRewritten: it is built in another way than is known.
+        NotRewritten: the module has another form than that of known versions.
     """
     tree = ast.parse(code)
     kernels = {}
@@ -61,6 +65,7 @@ def read_module(code: str) -> Module:
     )
     if call is None:
         raise NotRewritten("no call")
+    # `call` begins with `arg0_1, arg1_1 = args`, the only place that names its arguments in order.
     head, *body = call.body
     if not isinstance(head, ast.Assign) or ast.unparse(head.value) != "args":
         raise NotRewritten("other arguments")
@@ -102,7 +107,8 @@ def _names(target: ast.expr) -> list[str]:
 
 
 def _nodes_above(lines: list[str], number: int) -> tuple[str, ...]:
-    """The nodes in the nearest comment above, with no other call between."""
+    """The nodes that the nearest comment above a line names. Empty if a launch or library call
+    stands between, since the comment belongs to that call."""
     for line in reversed(lines[: number - 1]):
         if nodes := _NODES.search(line):
             return tuple(name.strip() for name in nodes[1].split(",") if name.strip())

@@ -1,4 +1,4 @@
-"""Inductor's module as a candidate: kernels that stand alone, their plans, and a wrapper."""
+"""Rewrites Inductor's module as a candidate: kernels that stand alone, plans, and a wrapper."""
 
 import ast
 import random
@@ -23,11 +23,15 @@ _NAME = re.compile(r"\w+")
 
 
 def rewrite(harvest: Harvest, program: Program, seed: int, mode: str) -> Candidate:
-    """The candidate, its blocks drawn by the seed.
+    """Rewrite Inductor's code as a candidate.
+
+    Args:
+        seed: of the draws of blocks.
+        mode: "pure" or "hybrid". Only a hybrid candidate may call libraries.
 
     Raises:
-        NotRewritten: it calls what a candidate of this mode may not, or something is not
-            understood.
+        NotRewritten: the code has no kernel, calls a library in pure mode, or has a statement that
+            is not understood.
     """
     module = read_module(harvest.code)
     wrapper = read_wrapper(module, harvest.inputs)
@@ -57,7 +61,10 @@ class _Writing:
         self._combines: dict[str, ast.FunctionDef] = {}
 
     def launch(self, launch: Launch, kernel: InductorKernel) -> list[str]:
-        """The statements that launch it."""
+        """The statements that launch a kernel; empty if the kernel stores nothing.
+
+        A kernel is rewritten at its first launch.
+        """
         if launch.kernel not in self._kernels:
             self._kernels[launch.kernel] = self._rewritten(launch, kernel)
         rewritten = self._kernels[launch.kernel]
@@ -83,6 +90,7 @@ class _Writing:
         if not rewritten.stores:
             return None
         self._helpers |= rewritten.helpers
+        # The candidate is one module, in which two functions cannot share a name.
         for combine in rewritten.combines:
             known = self._combines.setdefault(combine.name, combine)
             if ast.unparse(known) != ast.unparse(combine):
@@ -97,8 +105,11 @@ class _Writing:
         return rewritten
 
     def _fused(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
-        """Operators of the calls that make these, in program order: nodes are named as what they
-        make, or, where that is several, as the operator."""
+        """The operators of the calls behind some nodes, in program order.
+
+        A node has the name of the value that it makes. If a call makes several values, the node has
+        the operator's name.
+        """
         named = [
             call.op
             for call in self.program.calls
@@ -127,7 +138,10 @@ class _Writing:
 
 
 def _parameter_names(launch: Launch, kernel: InductorKernel) -> dict[str, str]:
-    """Pointers called as what they point to, sizes as in the wrapper, where that is one name."""
+    """New names for a kernel's parameters: pointers after their tensors, sizes as in the wrapper.
+
+    Empty if two parameters would get the same name.
+    """
     names = [a.arg for a in kernel.function.args.args if a.annotation is None]
     wanted = {
         name: f"{argument.id}_ptr" if "_ptr" in name else argument.id
@@ -138,10 +152,15 @@ def _parameter_names(launch: Launch, kernel: InductorKernel) -> dict[str, str]:
 
 
 def _grid(kind: str, sizes: Mapping[str, str], tiles: Mapping[str, int]) -> str:
-    """Programs along each axis.
+    """The launch grid, as an expression.
+
+    Args:
+        kind: Inductor's name of the grid.
+        sizes: name of an axis's number of elements -> its expression.
+        tiles: name of a block -> its elements.
 
     Raises:
-        NotRewritten: a kind of grid that is not known.
+        NotRewritten: the kind of grid is not known.
     """
 
     def along(axis: str) -> str:
@@ -152,6 +171,7 @@ def _grid(kind: str, sizes: Mapping[str, str], tiles: Mapping[str, int]) -> str:
     if kind == "Grid2D":
         return f"({along('x')}, {along('y')})"
     if kind == "Grid2DWithYZOverflow":
+        # CUDA allows 65,535 blocks along y and z, so a longer y is spread over both.
         deep = f"triton.cdiv({along('y')}, {MOST_GRID})"
         return f"({along('x')}, triton.cdiv({along('y')}, {deep}), {deep})"
     if kind == "Grid3D":
@@ -160,7 +180,7 @@ def _grid(kind: str, sizes: Mapping[str, str], tiles: Mapping[str, int]) -> str:
 
 
 def _function(program: Program, wrapper: Wrapper, body: list[str]) -> str:
-    """`fused_operator`, which reads the sizes that it uses."""
+    """The text of `fused_operator`. It first reads the sizes that its body uses."""
     used = set(_NAME.findall(" ".join(body)))
     sizes: dict[str, list[str]] = {}
     for name, place in wrapper.sizes.items():

@@ -1,4 +1,4 @@
-"""Functions of Inductor's runtime that kernels call, as text: a candidate may not import them."""
+"""Copies functions of Inductor's runtime that kernels call. A candidate may not import them."""
 
 import ast
 import inspect
@@ -14,10 +14,10 @@ _KNOWN = frozenset({"tl", "triton", "libdevice"})
 
 
 def runtime_functions(names: Iterable[str]) -> list[ast.FunctionDef]:
-    """These and those that they call, each before whoever calls it.
+    """The functions of these names and all that they call, each before its callers.
 
     Raises:
-        NotRewritten: one of them needs more than Triton.
+        NotRewritten: a name is not a Triton function of `triton_helpers`.
     """
     functions: dict[str, ast.FunctionDef] = {}
     for name in names:

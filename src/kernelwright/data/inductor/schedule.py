@@ -1,5 +1,5 @@
-"""Blocks and warps for Inductor's kernels: its own are tuned on a GPU, ours are drawn by chance
-among those that fit."""
+"""Draws blocks and warps for Inductor's kernels by chance, among sizes that fit. Inductor itself
+would tune them on a GPU."""
 
 import random
 
@@ -15,10 +15,13 @@ _ELEMENTS_A_WARP = 256
 
 
 def draw_blocks(kernel: InductorKernel, rng: random.Random) -> dict[str, int]:
-    """Name of each block the kernel asks for -> elements, and `num_warps`.
+    """Draw the sizes of a kernel's blocks.
+
+    Returns:
+        Name of each block parameter -> its elements, and "num_warps".
 
     Raises:
-        NotRewritten: it loops over more than one axis.
+        NotRewritten: the kernel reduces over several axes.
     """
     wanted = [a.arg for a in kernel.function.args.args if a.annotation is not None]
     kept = {axis: hint for axis, hint in kernel.hints.items() if not axis.startswith("r")}
@@ -31,6 +34,7 @@ def draw_blocks(kernel: InductorKernel, rng: random.Random) -> dict[str, int]:
             f"{axis.upper()}BLOCK": min(rng.choice(sizes), hint) for axis, hint in kept.items()
         }
         return _with_warps(blocks, 1)
+    # A kernel without a loop holds the whole reduced axis in one tile, whose length is given.
     is_looped = "R0_BLOCK" in wanted
     along = min(rng.choice(_REDUCED), reduced[0]) if is_looped else reduced[0]
     rows = [n for n in _ROWS if _LEAST_ELEMENTS <= n * along <= _MOST_ELEMENTS]
@@ -41,6 +45,11 @@ def draw_blocks(kernel: InductorKernel, rng: random.Random) -> dict[str, int]:
 
 
 def _with_warps(blocks: dict[str, int], more: int) -> dict[str, int]:
+    """The blocks with "num_warps", a power of two that fits their elements.
+
+    Args:
+        more: elements along an axis that has no block parameter.
+    """
     elements = more
     for size in blocks.values():
         elements *= size

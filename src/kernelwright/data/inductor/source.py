@@ -1,6 +1,6 @@
-"""TorchInductor's answers: the Triton that it writes for a program, made to stand alone.
+"""The source of TorchInductor's answers: its Triton code for a program, made to stand alone.
 
-The same program has one such answer; several differ in their blocks alone.
+Inductor has one such code for a program. Several answers differ in their blocks alone.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,8 @@ from kernelwright.policy.prompt import Request
 
 @dataclass(frozen=True, slots=True)
 class InductorSource:
+    """Answers by TorchInductor."""
+
     licence = "BSD-3-Clause"
 
     @classmethod
@@ -26,7 +28,7 @@ class InductorSource:
         return strict.read(cls, options, "options")
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
-        """Answers that differ in their blocks."""
+        """At most `limit` answers with different blocks, or one that says why there is none."""
         by_source: dict[str, WrittenAnswer] = {}
         provenance = {"torch": version_of("torch")}
         try:

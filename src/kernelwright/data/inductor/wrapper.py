@@ -1,4 +1,4 @@
-"""Inductor's `call` as a `fused_operator`: sizes read from tensors, buffers, views, launches."""
+"""Translates Inductor's function `call` into the steps of `fused_operator`."""
 
 import ast
 import math
@@ -20,6 +20,8 @@ _EXPRESSIONS = frozenset({*_MAY_CALL, _VIEW})
 
 @dataclass(frozen=True, slots=True)
 class Launch:
+    """A launch of one of Inductor's kernels, to be written once its blocks are chosen."""
+
     kernel: str
     arguments: tuple[ast.expr, ...]
     nodes: tuple[str, ...]
@@ -39,13 +41,13 @@ class Wrapper:
 
 
 def read_wrapper(module: Module, inputs: Sequence[str | None]) -> Wrapper:
-    """The wrapper with the program's names: inputs `x0`, sizes `X0D1` of them.
+    """The wrapper with our names: inputs are called `x0`, and size 1 of `x0` is called `X0D1`.
 
     Args:
-        inputs: of each argument, the program's input; None of a size's.
+        inputs: for each argument of `call` the program's input; None if the argument is a size.
 
     Raises:
-        NotRewritten: a statement that is not understood.
+        NotRewritten: a statement is not understood.
     """
     return _WrapperReading(module, inputs).wrapper()
 
@@ -72,8 +74,10 @@ class _WrapperReading:
         return self.made
 
     def _name_sizes(self, node: ast.stmt) -> None:
-        """Where sizes are to be read: `assert_size_stride(arg2_1, (s77, 64), ..)` says it, and
-        `s77 = arg2_1_size[0]`."""
+        """Note the tensor and dimension that each symbolic size is read from.
+
+        `assert_size_stride(arg2_1, (s77, 64), ..)` says it, and so does `s77 = arg2_1_size[0]`.
+        """
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
             place = ast.unparse(node.value.value)
             name = self.names.get(place.removesuffix("_size"))
@@ -88,6 +92,7 @@ class _WrapperReading:
         for dim, size in enumerate(shape.elts):
             if isinstance(size, ast.Name):
                 self._name_size(size.id, name, str(dim))
+        # Inductor's kernels assume these strides. A candidate may be called with others.
         if is_contiguous(shape, stride):
             self.made.steps.append(f"{name} = {name}.contiguous()")
 
@@ -124,7 +129,7 @@ class _WrapperReading:
             self.names[target] = target
 
     def _made(self, value: ast.expr) -> str:
-        """The expression that creates a tensor or a size."""
+        """Our expression for a tensor or a size that Inductor's `call` creates."""
         function = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
         if not isinstance(value, ast.Call) or function in _EXPRESSIONS:
             return self._text(value)
@@ -165,7 +170,8 @@ class _WrapperReading:
 
 
 class _Named(ast.NodeTransformer):
-    """Inductor's names as ours, numbers of elements as what they are, views as PyTorch's."""
+    """Replaces Inductor's names by ours, its names for numbers of elements by their expressions,
+    and its views by PyTorch's `as_strided`."""
 
     def __init__(self, names: Mapping[str, str], numels: Mapping[str, ast.expr]) -> None:
         self.names, self.numels = names, numels
@@ -189,7 +195,7 @@ class _Named(ast.NodeTransformer):
 
 
 def _flat(node: ast.stmt) -> list[ast.stmt]:
-    """Without `with` around: there is one device."""
+    """The statements without the `with` around them that chooses a device."""
     if isinstance(node, ast.With):
         return [inner for statement in node.body for inner in _flat(statement)]
     return [node]
@@ -205,8 +211,12 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def is_contiguous(shape: ast.expr, stride: ast.expr) -> bool:
-    """Whether the strides are those of memory in order, whatever the sizes that are names: tried
-    with large primes. Strides of dimensions of size 1 do not matter."""
+    """Whether the strides are contiguous for all values of the symbolic sizes.
+
+    Strides of dimensions of size 1 do not matter.
+    """
+    # Tried with large primes in place of symbols: products of different primes differ, so strides
+    # that agree by chance are as good as excluded.
     names = sorted({n.id for n in ast.walk(shape) if isinstance(n, ast.Name)} - _MAY_CALL)
     primes = random.Random(0).sample(
         [1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061], 10

@@ -1,7 +1,7 @@
-"""Where answers come from: one protocol, and a module for each source.
+"""Sources of answers: one protocol, and a module for each source.
 
-A source is made once a process, from the options of a recipe's part. What it gives is a claim, like
-any candidate; only one that asks again after a verdict has that to say too.
+A source is made once in each process, from the options of a recipe's part. Its answers are claims,
+as all candidates are. A source that asks again after a verdict returns the verdict too.
 """
 
 from collections.abc import Mapping
@@ -42,23 +42,30 @@ class WrittenAnswer:
 
 
 class AnswerSource(Protocol):
+    """A source of answers to programs."""
+
     licence: str
     """The licence of the answers."""
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
-        """At most `limit` answers, different ones; equal seeds, equal answers, where the source
-        can promise that.
+        """At most `limit` different answers, or a single one that says why there is none.
+
+        Equal seeds give equal answers, except from sources that ask a service.
 
         Raises:
-            InfraError: what it asks cannot be reached; nothing is said of the request.
+            UsageError: a service refuses the source's requests.
+            InfraError: a service cannot be reached. Nothing is known about the request.
         """
 
 
 def make_source(name: str, options: Mapping[str, Any]) -> AnswerSource:
-    """The source that recipes call so.
+    """Make the source that has this name in recipes.
+
+    Args:
+        name: a key of `SOURCES`.
 
     Raises:
-        UsageError: an option that it does not take, or what it needs is not there.
+        UsageError: an option is unknown or wrong, or a library that the source needs is missing.
     """
     module, _, cls = SOURCES[name].partition(":")
     source: AnswerSource = getattr(import_module(module), cls).of(options)

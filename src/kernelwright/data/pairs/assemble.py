@@ -1,4 +1,4 @@
-"""The files for readers, out of the shards: what is kept, by split; what failed; and counts."""
+"""Assembles the data set from its shards: a file for each split, the negatives, and counts."""
 
 import json
 from collections import Counter, defaultdict
@@ -39,11 +39,15 @@ def assemble(
 ) -> Record:
     """Write train.jsonl, validation.jsonl and negatives.jsonl.
 
-    Negatives are the pairs that the judge rejected; they say `stage`, `message` and `line` too.
+    Negatives are the pairs that the judge rejected. They have `stage`, `message` and `line` too.
+
+    Args:
+        paths: all shards, in order.
+        verdicts: by id of a pair; None where the judge cannot judge by the program.
 
     Returns:
-        The summary: pairs by each of COUNTED, operators and loops, lengths by level, what was
-        dropped of each part.
+        The summary: pairs by each of COUNTED, operators and loops, lengths by level, and the pairs
+        of each part that were dropped.
     """
     counts = _PairCounts()
     with ExitStack() as stack:
@@ -65,7 +69,8 @@ def assemble(
 
 
 def _placed(pair: Record, verdicts: Mapping[str, Verdict | None]) -> tuple[str | None, Record]:
-    """Which file a pair goes to, and its line there; none where nothing could be found out."""
+    """The file that a pair goes to, and its line there. No file if judging came to no result: a
+    pair that is neither right nor wrong must teach nothing."""
     if pair["id"] in verdicts:
         verdict = verdicts[pair["id"]]
         if verdict is None:

@@ -1,9 +1,9 @@
-"""A data set from a recipe: shards written side by side, judged, put together.
+"""Builds a data set from a recipe: writes shards with several workers, judges, puts together.
 
-A folder holds `build.json` (the recipe and whatever else decides what comes out), `shards/`,
-`verify/` (records of `verify-many`), `failures.jsonl` (ours) and what is for readers:
-`train.jsonl`, `validation.jsonl`, `negatives.jsonl`, `README.md`, `summary.json`. The same recipe
-goes on where a run was cut short.
+A folder holds `build.json` (recipe, files, code and versions), `shards/`, `verify/` (records of
+`verify-many`) and `failures.jsonl` (our own failures). For readers it holds `train.jsonl`,
+`validation.jsonl`, `negatives.jsonl`, `README.md` and `summary.json`. The same recipe continues an
+interrupted run.
 """
 
 import json
@@ -92,7 +92,11 @@ def build(
 
 
 def _begin(recipe: PairsRecipe, out: Path) -> None:
-    """See that the folder is new, or was begun with the same."""
+    """Begin the folder, or check that it was begun with the same recipe, files, code and versions.
+
+    Raises:
+        UsageError: one of them differs: pairs of both would be mixed.
+    """
     header = {
         "record": "pairs",
         "recipe": recipe.to_json(),
@@ -114,6 +118,11 @@ def _begin(recipe: PairsRecipe, out: Path) -> None:
 def _write_shards(
     recipe: PairsRecipe, out: Path, shards: dict[str, Record], num_workers: int, say: Say
 ) -> None:
+    """Write the shards that the folder lacks, with several workers.
+
+    Raises:
+        UsageError, InfraError: a worker says so, or a shard could not be written.
+    """
     folder = out / "shards"
     jobs: list[Job] = [j for j in shards.items() if not (folder / j[0]).exists()]
     if not jobs:

@@ -1,6 +1,6 @@
-"""The data card: what a data set holds, for whoever is to train on it. Markdown, from the summary.
+"""The data card of a data set, in Markdown, from the data set's summary.
 
-Its head is what readers of data sets look for: which file is which split.
+Its YAML head says which file is which split, as loaders of data sets expect it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,6 +26,11 @@ configs:
 
 
 def card(recipe: PairsRecipe, summary: Record) -> str:
+    """The data card as text.
+
+    Args:
+        summary: as `assemble` returns it.
+    """
     parts = [
         _HEAD,
         f"# {recipe.title or 'Pairs of PyTorch programs and Triton kernels'}\n",

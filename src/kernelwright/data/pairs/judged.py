@@ -32,11 +32,18 @@ def judged(
     num_workers: int,
     say: Say,
 ) -> dict[str, Verdict | None]:
-    """Id -> verdict, of the teacher's pairs that are drawn to be judged, and of all that others
-    wrote; None where the program is no task that can be judged by. Correctness only.
+    """Judge the correctness of the drawn share of the teacher's pairs, and of all other pairs.
+
+    Pairs that their source had judged are left out.
+
+    Args:
+        out: folder of the judge's records. Pairs with a record there are not judged again.
+
+    Returns:
+        Id of a pair -> verdict; None if the judge cannot judge by the program.
 
     Raises:
-        InfraError: some could not be judged, by a failure of ours; a later run tries again.
+        InfraError: a failure of ours left pairs without a verdict. A later run tries them again.
     """
     verdicts: dict[str, Verdict | None] = {}
     for (precision, mode), jobs in sorted(_jobs(paths, selection, recipe).items()):
@@ -53,7 +60,7 @@ def judged(
 
 
 def judging(recipe: PairsRecipe, precision: str, mode: str) -> JudgeRecipe:
-    """How pairs of these rules are judged."""
+    """The judge's recipe for pairs of these rules: correctness only."""
     return JudgeRecipe(
         device=recipe.verify.device,
         precision=precision,
@@ -82,7 +89,8 @@ def _jobs(
 
 
 def _job(pair: Record) -> Job:
-    """The job that judges a reader of the answer: the text is read as a model's is."""
+    """The job for a pair. The answer's text is read as a model's answer is: that is the form which
+    a trained model will write, and so the form to judge."""
     answer = read_answer(pair["completion"][0]["content"], origin=pair["source"])
     assert answer.candidate is not None, "shards hold what can be read"
     return Job(id=pair["id"], reference=pair["program"], candidate=answer.candidate.source)

@@ -1,7 +1,7 @@
-"""A language model's answers: any behind a URL, told what to write, or given what Inductor writes.
+"""Answers of a language model behind a URL. With `refine` it improves TorchInductor's code.
 
-What the judge rejects may be told to the model, which then answers again. Every answer that was
-judged is given back: the rejected ones are negatives.
+With several turns, the model is told why the judge rejects an answer, and answers again. All
+answers are returned: rejected ones become negatives.
 """
 
 import re
@@ -58,6 +58,8 @@ class LlmOptions:
 
 
 class LlmSource:
+    """The source of answers that asks a language model."""
+
     licence = "unknown"
     """The model's terms say; a recipe's part should."""
 
@@ -70,7 +72,8 @@ class LlmSource:
         return cls(strict.read(LlmOptions, options, "options"))
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
-        """Every answer of every turn to `limit` questions, which are asked side by side."""
+        """All answers of all turns. `limit` first answers are asked for at once, each of which
+        begins a conversation of its own."""
         begin = conversation(request)
         if self.options.refine:
             compiled = _compiled(request, seed)
@@ -88,7 +91,7 @@ class LlmSource:
         return written
 
     def _answered(self, talks: Sequence["_Talk"], samples: int, seed: int) -> list["_Talk"]:
-        """Each talk with an answer, as many times as there are samples of it."""
+        """Ask for `samples` answers to each talk; returns one talk for each answer."""
         if not talks:
             return []
         options = self.options
@@ -104,8 +107,11 @@ class LlmSource:
         ]
 
     def _judge(self, talks: Sequence["_Talk"], request: Request, task: Task, seed: int) -> None:
-        """Judge the answers, where further turns are to come of it; those to a program that cannot
-        be judged by are left for `pairs.judged`, which counts them."""
+        """Set the verdicts of talks, if the recipe has further turns that need them.
+
+        If the program cannot be judged by, talks stay without verdicts. `pairs.judged` meets the
+        program again, and counts it.
+        """
         candidates = [talk for talk in talks if talk.answer.candidate is not None]
         if self.options.turns == 1 or not candidates:
             return
@@ -135,8 +141,8 @@ class LlmSource:
 
 
 def _reasoning(text: str) -> str:
-    """The text between the first mark of thinking and the next that ends it. (One expression for
-    both looks for the end again from every beginning.)"""
+    """The text between the first mark of thinking and the mark that ends it; empty without them."""
+    # Two searches: one expression for both would look for the end again from every beginning.
     begin = _THINKING.search(text)
     end = begin and _THINKING_END.search(text, begin.end())
     return text[begin.end() : end.start()].strip() if begin and end else ""
@@ -156,8 +162,8 @@ class _Talk:
 
     @property
     def goes_on(self) -> bool:
-        """A right answer is left alone: without times there is nothing to better; and so is one
-        that could not be judged: there is nothing to tell."""
+        """Whether a further turn can help. A right answer is left alone, since nothing is timed
+        here. An answer that could not be judged has no finding to tell."""
         if self.answer.candidate is None:
             return True
         return self.verdict is not None and not self.verdict.accepted
@@ -167,7 +173,7 @@ class _Talk:
 
 
 def _compiled(request: Request, seed: int) -> Candidate | str:
-    """Inductor's code, or why there is none."""
+    """Inductor's code as a candidate, or the reason why there is none."""
     try:
         return rewrite(harvest(request.program), request.program, seed, request.mode)
     except NotHarvested:

@@ -1,7 +1,7 @@
 """A pair: a request and the answer to it, one line of a data set to train kernel writers on.
 
-Columns are flat (texts, integers, lists of texts; what is nested is JSON in a text), so that
-`datasets` loads the file as it is. `prompt` and `completion` are conversations as TRL wants them.
+Columns are flat, so that `datasets` loads the file as it is: texts, integers and lists of texts,
+with nested values as JSON text. `prompt` and `completion` are conversations in TRL's form.
 """
 
 import hashlib
@@ -114,7 +114,7 @@ def make_pair(
 
 
 def with_verdict(line: Record, verdict: Verdict) -> Record:
-    """A pair's line with what the judge found; of a rejected one, why."""
+    """A pair's line with the verdict's code; a rejected pair has stage, message and line too."""
     judged = line | {"verdict": verdict.code.value}
     if verdict.accepted:
         return judged
@@ -123,17 +123,22 @@ def with_verdict(line: Record, verdict: Verdict) -> Record:
 
 
 def is_rejected(line: Record) -> bool:
+    """Whether the judge rejected the pair of a line that `with_verdict` made."""
     return "stage" in line
 
 
 def is_too_slow(verdict: Verdict) -> bool:
-    """The interpreter took too long, which is nothing against a kernel."""
+    """Whether Triton's interpreter took too long. That says nothing against a kernel."""
     return verdict.code is Code.TIMEOUT and verdict.device == INTERPRETER
 
 
 def difficulty_of(program: Program, num_kernels: int) -> int:
-    """1: one call in one kernel. 2: several calls in one kernel, or one call in several. 3: several
-    in several. 4: more than MANY_CALLS calls. Views, which need no kernel, do not count."""
+    """The difficulty of a pair, 1 to 4.
+
+    1: one call in one kernel. 2: several calls in one kernel, or one call in several kernels.
+    3: several calls in several kernels. 4: more than MANY_CALLS calls. Views need no kernel and do
+    not count.
+    """
     num_calls = sum(call.op not in RELABELLING for call in program.calls)
     if num_calls > MANY_CALLS:
         return 4
@@ -141,19 +146,20 @@ def difficulty_of(program: Program, num_kernels: int) -> int:
 
 
 def split_of(canonical: str, share: float, seed: int) -> str:
-    """The side a program is on, whatever its answers and wherever it came from.
+    """TRAIN or VALIDATION, by the program's fingerprint alone. All pairs of a program are on one
+    side, in every data set that has the same seed.
 
     Args:
-        share: of all programs, on the validation side.
+        share: of programs that are on the validation side.
     """
     return VALIDATION if chance(seed, "split", canonical) < share else TRAIN
 
 
 def chance(seed: int, *names: object) -> float:
-    """In [0, 1): drawn once and for all for what is so named."""
+    """A number in [0, 1) that depends on the seed and the names alone."""
     return (derive(seed, *names) % _SHARES) / _SHARES
 
 
 def digest(text: str) -> str:
-    """16 hexadecimal digits."""
+    """A digest of a text, 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

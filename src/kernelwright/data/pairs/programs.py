@@ -27,7 +27,7 @@ MOST_ATTEMPTS = 2_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """A program, and where it is from."""
+    """A program, and the place that it comes from."""
 
     program: Program
     canonical: str
@@ -38,30 +38,30 @@ class Origin:
 
 
 class PartPrograms(Protocol):
-    """Those of one part, by their number in it."""
+    """The programs of one part, by their number in the part."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Origin | None:
-        """None: it was given up.
+        """The program of a number; None if `MOST_ATTEMPTS` draws gave none.
 
         Raises:
-            UsageError: what the user's file has there is no program.
+            UsageError: the text in the user's file is not a program.
         """
 
 
 def programs_of(recipe: PairsRecipe, part: RecipePart) -> PartPrograms:
-    """The part's programs.
+    """The programs of a part: from its file, or drawn.
 
     Raises:
-        UsageError: its file cannot be read, or holds no programs.
+        UsageError: there is no such file. A file without programs is noticed when it is read.
     """
     return FilePrograms(part) if part.file else DrawnPrograms(recipe, part)
 
 
 class DrawnPrograms:
-    """Drawn one by one, each from a stream of its own, so that any process can draw any of them.
-    The same program may come twice."""
+    """Programs that are drawn one by one. Each has a random stream of its own, so that any worker
+    can draw any of them. The same program may come twice."""
 
     def __init__(self, recipe: PairsRecipe, part: RecipePart) -> None:
         self.recipe, self.part = recipe, part
@@ -124,7 +124,7 @@ class FilePrograms:
 
     @cached_property
     def _places(self) -> list[_ProgramPlace]:
-        """Where its programs stand."""
+        """The places of the wanted programs in the file. Workers read single programs by them."""
         wanted, places = self.part.levels, []
         for number, (begin, line) in enumerate(_lines(self.path), 1):
             values = self._values(line, number)
@@ -135,7 +135,11 @@ class FilePrograms:
         return places[: self.part.programs or None]
 
     def _values(self, line: bytes, number: int) -> Record:
-        """A line's, and that a program's has what is read of it."""
+        """The record in a line.
+
+        Raises:
+            UsageError: the line is not a JSON object, or a program lacks a field.
+        """
         file = str(self.path)
         try:
             values = json.loads(line)
@@ -172,9 +176,11 @@ class FilePrograms:
         )
 
     def _program(self, text: str, line: int) -> Program:
-        """
+        """Parse a program's text.
+
         Raises:
-            UsageError: the text is no program; names the line of the file, and that in the text.
+            UsageError: the text is not a program. Names the line of the file, and the line within
+                the text.
         """
         try:
             return parse(text, "its text")
@@ -193,8 +199,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 @cache
 def _held_out(name: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The fingerprints of a frozen set's programs, and of what those with several calls compute,
-    whatever their sizes."""
+    """Fingerprints of a frozen set: of its programs at their sizes; and, of those with several
+    calls, of the computation at any sizes."""
     lines = benchmark_programs(name)
     graphs = (task_fingerprint(parse(line["text"])) for line in lines if line["level"] > 1)
     return (
@@ -204,10 +210,10 @@ def _held_out(name: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def contaminates(found: Origin, avoid: tuple[str, ...]) -> str:
-    """The benchmark that the program is a task of; empty where it is none's.
+    """The name of the benchmark that has this program as a task; empty if none has.
 
-    Of programs with one call only those of our frozen sets count, at their own sizes: operators
-    are vocabulary (`synth.benchmarks.is_benchmark`).
+    Programs of several calls count at any sizes. A program of one call counts only at the sizes of
+    our frozen sets: single operators are vocabulary (`synth.benchmarks.is_benchmark`).
 
     Args:
         avoid: files of fingerprints, beside the benchmarks that are shipped.

@@ -66,7 +66,8 @@ class RecipePart:
 
     @property
     def programs_a_shard(self) -> int:
-        """Whatever the number of workers, so that a run goes on with another."""
+        """Programs of a shard. It does not depend on the number of workers, so that a run can be
+        continued with another number."""
         most = MOST_IN_SHARD if self.source == TEACHER else MOST_ASKED_IN_SHARD
         return max(1, min(most, CALLS_A_SHARD // max(self.level, 2)))
 
@@ -122,7 +123,7 @@ class PairsRecipe:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """From a TOML file; the files it names lie beside it.
+        """Read a recipe from a TOML file. Its file names are relative to the recipe's folder.
 
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.
@@ -143,7 +144,7 @@ class PairsRecipe:
         return strict.read(cls, values)
 
     def _beside(self, folder: Path) -> Self:
-        """With paths of files as seen from where the recipe lies."""
+        """The recipe with file names that are resolved from the recipe's own folder."""
         return replace(
             self,
             part=tuple(

@@ -1,4 +1,4 @@
-"""Which pairs are kept: no answer twice, and parts in the recipe's proportions."""
+"""Chooses the pairs to keep: no answer twice, and parts in the recipe's proportions."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -15,6 +15,8 @@ DUPLICATE, OVER_SHARE = "duplicate", "more than its share"
 
 @dataclass(slots=True)
 class ShardSelection:
+    """The pairs to keep of all shards, and counts of those left out."""
+
     kept: set[str] = field(default_factory=set)
     """Ids."""
     tallies: dict[str, Record] = field(default_factory=dict)
@@ -24,10 +26,9 @@ class ShardSelection:
 
 
 def select(paths: Iterable[Path], recipe: PairsRecipe) -> ShardSelection:
-    """The pairs that are kept of these shards; they depend on the shards' pairs and the recipe
-    alone.
+    """Choose the pairs of some shards. The choice depends on the pairs and the recipe alone.
 
-    Of the same source text for the same program, the first is kept.
+    Of equal answers to the same program the first is kept.
     """
     selection = ShardSelection()
     ids: dict[str, list[str]] = {part.name: [] for part in recipe.part}
@@ -36,6 +37,7 @@ def select(paths: Iterable[Path], recipe: PairsRecipe) -> ShardSelection:
     seen: set[tuple[str, ...]] = set()
     for path in paths:
         part = path.stem.rpartition("-")[0]
+        # The tally alone: ids and digests are enough to choose, and pairs are long.
         tally = read_shard(path, lambda _: False)[1]
         numbers[part].update(programs=tally["programs"], answers=tally["answers"])
         dropped[part].update(tally["dropped"])
@@ -55,8 +57,12 @@ def select(paths: Iterable[Path], recipe: PairsRecipe) -> ShardSelection:
 
 
 def _mixed(ids: dict[str, list[str]], recipe: PairsRecipe) -> dict[str, set[str]]:
-    """The pairs of each part, chosen by chance: as many as leave the shares right."""
+    """The ids that are kept of each part, chosen by chance so that the recipe's shares hold.
+
+    A part without a share keeps all of its pairs.
+    """
     shares = {part.name: part.share for part in recipe.part if part.share}
+    # The part with the fewest pairs for its share keeps all of them, and limits the others.
     unit = min((len(ids[name]) / share for name, share in shares.items()), default=0.0)
     kept = {}
     for name, those in ids.items():

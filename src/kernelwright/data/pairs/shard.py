@@ -1,11 +1,11 @@
-"""Shards: the pairs of some programs of a part, written by whatever process comes to them.
+"""Shards: files with the pairs of some programs of a part, each written by one worker.
 
-A file holds a pair a line. The last line tells what became of everything else, and lists the pairs,
-so that nobody has to read all pairs to choose among them:
+A file holds a pair a line. The last line counts dropped answers, and lists the pairs, so that pairs
+can be chosen without being read:
 {"record": "tally", "programs": .., "answers": .., "dropped": {reason: count},
  "failures": [{"program": id, "error": text}, ..],
  "index": [[id, fingerprint of the program, digest of the answer], ..]}.
-It has its name when it is whole, and is the same whoever writes it.
+A file gets its name when it is whole. Its bytes do not depend on the worker that writes it.
 """
 
 import gc
@@ -63,7 +63,7 @@ class Shard:
 
 
 def shards_of(recipe: PairsRecipe) -> Iterator[Shard]:
-    """All of a recipe's, parts in its order.
+    """All shards of a recipe, in the order of its parts.
 
     Raises:
         UsageError: a part's file cannot be read.
@@ -75,7 +75,8 @@ def shards_of(recipe: PairsRecipe) -> Iterator[Shard]:
 
 
 def read_shard(path: Path, wanted: Callable[[str], bool]) -> tuple[list[Record], Record]:
-    """Those of its pairs whose ids are wanted, and its tally."""
+    """The pairs of a shard whose ids are wanted, and the shard's tally."""
+    # Only wanted lines are parsed: the tally has the ids, and pairs are long.
     *lines, last = path.read_bytes().splitlines()
     tally: Record = json.loads(last)
     entries = zip(tally["index"], lines, strict=True)
@@ -83,24 +84,28 @@ def read_shard(path: Path, wanted: Callable[[str], bool]) -> tuple[list[Record],
 
 
 def index_of(pairs: Sequence[Record]) -> list[list[str]]:
-    """As a tally has it."""
+    """The index of a tally: for each pair its id, program fingerprint, answer digest."""
     return [
         [pair["id"], pair["canonical"], digest(pair["completion"][0]["content"])] for pair in pairs
     ]
 
 
 def writes(recipe: Record, folder: str) -> "ShardWorker":
-    """The factory of the workers."""
+    """Make a worker in its process, from the recipe as JSON and the folder of the shards."""
     torch.set_num_threads(1)
+    # Modules that are loaded now live as long as the worker: the collector need not look at them.
     gc.freeze()
     gc.set_threshold(GARBAGE)
     return ShardWorker(PairsRecipe.of(recipe), Path(folder))
 
 
 class ShardWorker:
-    """A job is a `Shard` as JSON; the answer is its tally, without the index, or what is the user's
-    to mend: {"usage": {"message": .., "file": .., "line": .., "remedy": ..}}, or {"infra": ..}
-    where what a source asks failed, which has been tried again there."""
+    """A worker that writes shards.
+
+    A job is a `Shard` as JSON. The answer is its tally without the index. If the user has to mend
+    something, the answer is {"usage": {"message": .., "file": .., "line": .., "remedy": ..}}. If a
+    service that a source asks failed, after its own retries, the answer is {"infra": text}.
+    """
 
     def __init__(self, recipe: PairsRecipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
@@ -139,8 +144,11 @@ class ShardWorker:
 
 
 class _Lost:
-    """The programs of a shard that end their worker: those that two workers began and did not come
-    to an end with. (One may have been ended from outside.)"""
+    """The programs of a shard that kill their worker.
+
+    A file marks the beginning and the end of each program. A program that two workers began and
+    did not end is lost. After one such worker the cause may lie outside.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,9 +161,10 @@ class _Lost:
 
     @contextmanager
     def watching(self, index: int) -> Iterator[None]:
+        """Mark the beginning and the end of work on a program."""
         with self.path.open("a") as file:
             file.write(f"+{index}\n")
-            file.flush()
+            file.flush()  # before the work, which may end this process without warning
             try:
                 yield
             finally:
@@ -170,7 +179,7 @@ class _PartWriter:
     source: AnswerSource
 
     def write(self, shard: Shard, lost: _Lost) -> tuple[list[Record], Record]:
-        """The pairs and the tally.
+        """The pairs of a shard, and its tally.
 
         Raises:
             UsageError, InfraError: a file of programs, or what a source asks, cannot be used. Any
@@ -192,6 +201,7 @@ class _PartWriter:
                     lines = (
                         [] if isinstance(program, str) else list(self._lines(name, program, index))
                     )
+            # The user's errors and failed services would meet every program: they end the shard.
             except KernelwrightError:
                 raise
             except Exception as error:
@@ -212,7 +222,7 @@ class _PartWriter:
         return pairs, tally | {"index": index_of(pairs)}
 
     def _program(self, index: int) -> Origin | str:
-        """A program, or why there is nothing to answer."""
+        """A program, or the reason why there is no program to answer."""
         program = self.programs[index]
         if program is None:
             return "program given up"

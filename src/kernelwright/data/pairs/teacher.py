@@ -35,8 +35,12 @@ class TeacherSource:
         return strict.read(cls, options, "options")
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[WrittenAnswer]:
-        """At most `limit` different cuts and schedules, then at most `best` of the fastest; one
-        refusal where some call has no form. A best answer can equal a drawn one."""
+        """At most `limit` answers with different cuts and schedules, then at most `best` of the
+        fastest by estimate.
+
+        A best answer can equal a drawn one. If some call has no form, there is a single answer that
+        says so.
+        """
         program, precision = request.program, request.precision
         drawn = write_whole(program, limit=limit, seed=seed, precision=precision)
         if not drawn:

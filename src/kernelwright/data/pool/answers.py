@@ -93,6 +93,8 @@ class PoolAnswer:
 
 @dataclass(kw_only=True, slots=True)
 class PoolProgram:
+    """A program of a pool, and its answers."""
+
     name: str
     """LEVEL/NUMBER, as "L5/12"."""
     level: int
@@ -104,6 +106,7 @@ class PoolProgram:
     answers: list[PoolAnswer]
 
     def job_id(self, answer: PoolAnswer) -> str:
+        """The id under which records of the judge have an answer: LEVEL/PROGRAM/ANSWER."""
         return f"{self.name}/{answer.number}"
 
     def to_json(self) -> Record:
@@ -116,7 +119,7 @@ class PoolProgram:
 
 
 def read_head(folder: Path) -> Record:
-    """Recipe, writer and environment of a pool.
+    """The head record of a pool: its recipe and its environment.
 
     Raises:
         UsageError: the folder holds no pool.
@@ -152,7 +155,10 @@ def _program(line: Record, verdicts: dict[str, Verdict]) -> PoolProgram:
 
 
 def read_verdicts(folder: Path) -> dict[str, Verdict]:
-    """Job's id -> verdict, of a folder of `verify.many.run`; empty before judging has begun."""
+    """Job id -> verdict, from the records of `verify.many.run`. Failures of ours have no verdict.
+
+    Empty before judging has begun.
+    """
     path = folder / "records.jsonl"
     if not path.exists():
         return {}

@@ -18,7 +18,7 @@ LEAST = 3
 
 
 def summary_of(programs: Iterable[PoolProgram]) -> Record:
-    """Figures of a pool, of all programs and by level."""
+    """Figures of a pool: for all programs together, and for each level (docs/pool.md)."""
     by_level: dict[int, list[PoolProgram]] = defaultdict(list)
     for program in programs:
         by_level[program.level].append(program)
@@ -83,7 +83,7 @@ def _share_correct(answers: Sequence[PoolAnswer], why: Chosen) -> Record:
 
 
 def _share_faster(answers: Sequence[PoolAnswer], why: Chosen) -> Record | None:
-    """None where nothing was timed."""
+    """The share of judged answers of a kind that are faster than PyTorch; None without times."""
     if not any(measured_ms(answer) for answer in answers):
         return None
     return _share(answers, why, lambda verdict: verdict.accepted and verdict.is_faster)
@@ -150,6 +150,7 @@ def _correlation(programs: Sequence[PoolProgram]) -> Record:
         ]
         planned += [one for one, _ in pairs]
         measured += [other for _, other in pairs]
+        # Equal plans have equal estimates: a constant row has no ranks to compare.
         if len(pairs) >= LEAST and len({one for one, _ in pairs}) > 1:
             within.append(spearman(*zip(*pairs, strict=True)))
     return {
@@ -170,6 +171,7 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1, (n,); equal values share the mean of their ranks."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     means: np.ndarray = ends - (counts - 1) / 2

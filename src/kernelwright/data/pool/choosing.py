@@ -1,4 +1,4 @@
-"""Which answers are judged: the greedy answer, the best by the cost model, and some by chance."""
+"""Chooses the answers to judge: the greedy one, the best by the cost model, some by chance."""
 
 import random
 from collections.abc import Sequence
@@ -18,7 +18,18 @@ FAILED = 1 << 30
 
 
 def choose(program: PoolProgram, parsed: Program, choice: Choice, seed: int) -> None:
-    """Mark the answers to judge, and drop tokens that nobody will learn from."""
+    """Set `chosen` of the answers to judge, and empty the answers that nobody will learn from.
+
+    The greedy answer and the teacher's are always chosen, if they hold a candidate. So are the
+    `choice.best` first of the ranked draws, and `choice.random` of the rest.
+
+    Args:
+        program: its answers are changed in place. Number 0 is the greedy answer.
+        seed: of the recipe.
+
+    Raises:
+        InfraError: a candidate was to be compiled, and our side failed.
+    """
     drawn = [a for a in program.answers if a.writer == POLICY and not a.malformed]
     greedy = program.answers[0]
     if greedy.writer == POLICY and not greedy.malformed:
@@ -34,17 +45,26 @@ def choose(program: PoolProgram, parsed: Program, choice: Choice, seed: int) -> 
     for answer in program.answers:
         if answer.writer == TEACHER and not answer.malformed:
             answer.chosen = Chosen.TEACHER
+        # An answer without a verdict teaches nothing. A malformed answer keeps its tokens: it is
+        # known to be wrong without a judge.
         if answer.chosen is None and not answer.malformed:
             answer.tokens, answer.logps = answer.tokens[:0], answer.logps[:0]
             answer.text = ""
 
 
 def _ranked(answers: Sequence[PoolAnswer], program: Program, compiled: int) -> list[PoolAnswer]:
-    """The fastest first by the cost model; of equal ones, what was written more often."""
+    """Answers in the order of choice: the fastest first by the cost model, and of equally fast ones
+    the one that was written more often.
+
+    Args:
+        compiled: how many of the first are compiled. Those that spill registers, or do not compile,
+            go behind all others.
+    """
     ranked = sorted(answers, key=lambda answer: (answer.planned_s, -answer.copies, answer.number))
     if not compiled:
         return ranked
     first, rest = ranked[:compiled], ranked[compiled:]
+    # The cost model counts the bytes of the plan, and does not see traffic of spilled registers.
     for answer in first:
         answer.spills = _spills(answer.text, program)
     whole = [answer for answer in first if not answer.spills]

@@ -54,6 +54,7 @@ def write_fastest(
         for program in read_pool(folder):
             kept = list(_fastest(program, within=within, teacher=teacher))
             counts["programs"] += bool(kept)
+            # Seed 0 in all pools: a program is on the same side whichever pools are joined.
             split = split_of(program.fingerprint, validation, 0)
             for answer in kept:
                 pairs[split].append(_pair(folder, program, answer, rules, split))
@@ -84,8 +85,11 @@ def _fastest(program: PoolProgram, *, within: float, teacher: bool) -> Iterator[
 
 
 def speeds_of(program: PoolProgram, correct: Sequence[PoolAnswer]) -> list[float]:
-    """Speed-ups of correct answers: all measured, or where none was timed, all modelled. An answer
-    without a time, among others that were timed, counts as 0."""
+    """Speed-ups over PyTorch of a program's correct answers, in their order.
+
+    All are measured, or if none was timed, all are estimated. An answer without a time counts as 0
+    if others were timed.
+    """
     verdicts = [answer.verdict for answer in correct if answer.verdict is not None]
     if any(verdict.speedup is not None for verdict in verdicts):
         return [verdict.speedup or 0.0 for verdict in verdicts]

@@ -42,6 +42,7 @@ def tasks_of(settings: PoolPrograms) -> Iterator[PoolTask]:
             if line.get("record") != "program":
                 continue
             program = parse(line["text"], file)
+            # Fingerprints, not texts: the same program may be written with other names.
             canonical = fingerprint(program)
             origin = Origin(
                 program=program, canonical=canonical, origin="", licence="", provenance={}

@@ -26,13 +26,23 @@ def taught(program: str, limit: int, seed: int, precision: str) -> list[str]:
 
     Args:
         program: its canonical text.
+        limit: at most so many answers.
     """
     candidates = write_best(parse(program), limit=limit, seed=seed, precision=precision)
     return [answer_text(candidate) for candidate in candidates]
 
 
 def estimates(program: str, answers: Sequence[str], origin: str) -> list[Estimate]:
-    """The cost model's estimate of each answer to a program."""
+    """Read each answer to a program, and estimate its time.
+
+    Args:
+        program: its canonical text.
+        origin: of the candidates, for their records.
+
+    Returns:
+        For each answer why it holds no candidate (empty if it holds one), and its estimated seconds
+        (None if it holds none).
+    """
     parsed, rows = parse(program), list[Estimate]()
     for text in answers:
         answer = read_answer(text, origin=origin)
@@ -58,16 +68,17 @@ class Readers:
         self._pool.shutdown(cancel_futures=True)
 
     def taught(self, program: str, limit: int, seed: int, precision: str) -> Future[list[str]]:
-        """As the function of this name."""
+        """Run the function `taught` in one of the processes."""
         return self._pool.submit(taught, program, limit, seed, precision)
 
     def estimates(self, program: str, answers: list[str], origin: str) -> Future[list[Estimate]]:
-        """As the function of this name."""
+        """Run the function `estimates` in one of the processes."""
         return self._pool.submit(estimates, program, answers, origin)
 
 
 def result_of(future: "Future[Result]") -> Result:
-    """
+    """The result of a task of `Readers`; waits for it.
+
     Raises:
         InfraError: the process died.
     """

@@ -14,6 +14,8 @@ from kernelwright.verify.many.recipe import JudgeRecipe
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolPrograms:
+    """The programs that answers are written to."""
+
     files: tuple[str, ...]
     """JSONL of `kernelwright synth` or `data collect`."""
     avoid: tuple[str, ...] = ()
@@ -22,6 +24,8 @@ class PoolPrograms:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriterSettings:
+    """The model that writes, and how its answers are drawn."""
+
     path: str = EMBEDDED
     """Folder of a causal language model in Hugging Face's layout, or "embedded"."""
     samples: int = 16
@@ -50,6 +54,8 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgingSettings:
+    """How answers are judged."""
+
     device: str = "auto"
     precision: str = "strict"
     mode: str = "pure"
@@ -67,9 +73,10 @@ class JudgingSettings:
     """Judges at once; one a core where not given."""
 
     def recipe(self) -> JudgeRecipe:
-        """
+        """The judge's recipe for these settings, with guests that judge many candidates each.
+
         Raises:
-            UsageError: an option that the judge does not know.
+            UsageError: an option has a value that the judge does not know.
         """
         return JudgeRecipe(
             device=self.device,
@@ -85,6 +92,8 @@ class JudgingSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRecipe:
+    """All settings of a pool. The constructor raises UsageError for values out of range."""
+
     programs: PoolPrograms
     title: str = ""
     seed: int = 0
@@ -106,7 +115,7 @@ class PoolRecipe:
 
     @classmethod
     def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
-        """From a TOML file; files are named as seen from the current folder.
+        """Read a recipe from a TOML file. Its file names are relative to the current folder.
 
         Args:
             changes: settings in place of the file's, "writer.samples = 8" each.

@@ -1,4 +1,5 @@
-"""A pool from its recipe: answers written, chosen, judged, described. The same command goes on.
+"""Makes a pool from its recipe: writes, chooses, judges and describes answers. The same command
+continues a pool that was interrupted.
 
 A folder holds `pool.json` (recipe, writer, environment), `shards/` (programs with their answers),
 `judged/` (records of the judge), `summary.json` and `README.md`, the data card. With
@@ -86,7 +87,11 @@ def _judge_steps(recipe: PoolRecipe, out: Path, say: Say) -> Record:
 
 
 def _begin(recipe: PoolRecipe, out: Path) -> None:
-    """See that the folder is new, or was begun with the same recipe, by any number of workers."""
+    """Begin the folder, or check that it was begun with the same recipe.
+
+    Raises:
+        UsageError: the recipe differs in more than the number of workers, which changes no answer.
+    """
     known = recipe.to_json()
     del known["judging"]["workers"]
     head = {"record": "pool", "recipe": known}
@@ -100,7 +105,7 @@ def _begin(recipe: PoolRecipe, out: Path) -> None:
 
 
 def _write(recipe: PoolRecipe, tasks: Sequence[PoolTask], out: Path, say: Say) -> None:
-    """A shard for each run of programs; a shard is whole or not there."""
+    """Write the answers to programs that no shard has yet, in new shards."""
     done = {program.name for program in read_pool(out)}
     left = [task for task in tasks if task.name not in done]
     if not left:
@@ -119,6 +124,7 @@ def _write(recipe: PoolRecipe, tasks: Sequence[PoolTask], out: Path, say: Say) -
 
 
 def _write_shard(path: Path, programs: Sequence[PoolProgram]) -> None:
+    """Write a shard beside its place, then rename it: a shard is whole or not there."""
     torn = path.with_suffix(".new")
     torn.unlink(missing_ok=True)
     record.append(torn, [program.to_json() for program in programs])

@@ -29,7 +29,7 @@ class JudgedStep:
 
 
 def step_jobs(programs: Iterable[PoolProgram]) -> Iterator[Job]:
-    """The steps of wrong answers, each different step once."""
+    """Jobs for the steps of wrong answers. Equal steps make one job, whose id is their digest."""
     seen: set[str] = set()
     for program in programs:
         for answer in program.answers:
@@ -45,8 +45,10 @@ def step_jobs(programs: Iterable[PoolProgram]) -> Iterator[Job]:
 def judged_steps(
     program: PoolProgram, answer: PoolAnswer, verdicts: Mapping[str, Verdict]
 ) -> tuple[JudgedStep, ...]:
-    """The steps of a judged answer that are known to be right or wrong. All steps of a right answer
-    are right.
+    """The steps of an answer that are known to be right or wrong.
+
+    Steps of a right answer are not judged: all of them count as right. An answer that was not
+    judged, or has fewer than `LEAST` steps, has none.
 
     Args:
         verdicts: on the jobs of `step_jobs`, by id.

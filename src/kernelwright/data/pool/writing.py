@@ -30,7 +30,7 @@ most when a run is killed."""
 
 
 class PoolWriter:
-    """The writer of a pool, and the teacher beside it."""
+    """Has a model write the answers of a pool, and the teacher write further ones beside it."""
 
     def __init__(self, recipe: PoolRecipe, readers: Readers) -> None:
         """
@@ -53,11 +53,16 @@ class PoolWriter:
         return max(1, ROWS[self._device.type] // (self._recipe.writer.samples + 1))
 
     def write(self, tasks: Sequence[PoolTask]) -> list[PoolProgram]:
-        """All answers to each program, distinct texts, with the writer's log-probabilities.
+        """Write all answers to some programs.
+
+        Returns:
+            Each program with its distinct answers, in the order of `tasks`: the policy's, greedy
+            first, with log-probabilities; then the teacher's.
 
         Raises:
             InfraError: a process that reads answers died.
         """
+        # Handed out first: other processes write them while the model decodes.
         lessons = [self._lesson(task) for task in tasks]
         prompts = [self._prompt(task) for task in tasks]
         samples, temperature = self._recipe.writer.samples, self._recipe.writer.temperature
@@ -95,7 +100,7 @@ class PoolWriter:
         tasks: Sequence[PoolTask],
         temperature: float,
     ) -> list[list[tuple[int, WrittenTokens]]]:
-        """For each prompt, its answers with their seeds."""
+        """For each prompt its `samples` answers, each with the seed that it was drawn with."""
         seeds = [
             derive(self._recipe.seed, task.fingerprint, number)
             for task in tasks
@@ -110,10 +115,13 @@ class PoolWriter:
         return [pairs[first : first + samples] for first in range(0, len(pairs), samples)]
 
     def _program(self, task: PoolTask, written: Sequence[tuple[int, WrittenTokens]]) -> PoolProgram:
+        """The program with the distinct texts among `written`; equal ones are counted as copies."""
         answers: dict[str, PoolAnswer] = {}
         texts = self._tokenizer.batch_decode(
             [row.tokens for _, row in written], skip_special_tokens=True
         )
+        # Equal texts get equal verdicts, so one of them is kept. The greedy answer, written first,
+        # stays number 0.
         for text, (seed, row) in zip(texts, written, strict=True):
             if text in answers:
                 answers[text].copies += 1
@@ -137,7 +145,7 @@ class PoolWriter:
         )
 
     def _score(self, programs: Sequence[PoolProgram], prompts: Sequence[list[int]]) -> None:
-        """Log-probabilities of every answer that the policy wrote."""
+        """Set `logps` of every answer that the policy wrote, at the recipe's temperature."""
         rows = [
             (answer, Text(prompt, answer.tokens.tolist()))
             for program, prompt in zip(programs, prompts, strict=True)
@@ -150,7 +158,7 @@ class PoolWriter:
             answer.logps = values.astype(np.float16)
 
     def _estimate(self, programs: Sequence[PoolProgram]) -> None:
-        """Read every answer, and estimate its time."""
+        """Set `malformed` and `planned_s` of every answer, in other processes."""
         futures = [
             self._readers.estimates(program.text, [a.text for a in program.answers], POLICY)
             for program in programs

@@ -1,4 +1,4 @@
-"""The contents of the programs of some files, counted from their records alone."""
+"""Counts the contents of programs: operators, shapes, dtypes, costs, from their records alone."""
 
 import json
 from collections import Counter
@@ -98,7 +98,7 @@ def read_census(paths: Iterable[Path]) -> tuple[Census, list[Record]]:
 
 
 def count_program(census: Census, line: Record) -> None:
-    """Add a program's record."""
+    """Add a program's record to the counts."""
     census.programs += 1
     if "drawn" in line:
         drawn = line["drawn"]
@@ -128,6 +128,7 @@ def _count_search(census: Census, drawn: Record) -> None:
 
 
 def _count_calls(census: Census, calls: list[Record]) -> None:
+    """Count operators, attributes and pairs of a program's calls, and its depth and width."""
     maker: dict[str, str] = {}
     depth: dict[str, int] = {}
     first: dict[str, int] = {}
@@ -140,6 +141,7 @@ def _count_calls(census: Census, calls: list[Record]) -> None:
             if not refs:
                 census.attributes[op, name, json.dumps(value)] += 1
             for ref in refs:
+                # An input has no call that makes it, so it waits from its first reading on.
                 first.setdefault(ref, i)
                 last[ref] = i
                 deepest = max(deepest, depth.get(ref, 0))
@@ -160,4 +162,5 @@ def _refs(value: Any) -> list[str]:
 
 
 def octave(value: float) -> Octave:
+    """The octave of a positive value; None for 0."""
     return None if value == 0 else frexp(value)[1] - 1

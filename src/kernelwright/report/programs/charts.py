@@ -1,4 +1,4 @@
-"""Counts as pictures: bars, and a map of pairs. Plain data for the templates to draw."""
+"""Charts of counts as plain data for the templates: bars, and a map of pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,10 +85,12 @@ def pair_map(
     counts: Mapping[tuple[str, str], int],
     possible: set[tuple[str, str]] | None,
 ) -> PairMap:
-    """A row for each first, a column for each second; darker is more, by powers.
+    """A map of ordered pairs of names: a row for the first, a column for the second.
+
+    Shades follow the logarithm of counts. Cells of a row with the same look are drawn as one.
 
     Args:
-        possible: pairs that could occur; those that do not are marked. None: not known.
+        possible: pairs that could occur. Those that did not are marked. None: not known.
     """
     most = max(counts.values(), default=0)
     runs: dict[str, list[str]] = {}

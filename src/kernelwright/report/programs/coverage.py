@@ -60,7 +60,8 @@ class RecipeSpace:
         ]
 
     def _values_seen(self, census: Census) -> set[tuple[str, str, str]]:
-        """With defaults, which calls leave out."""
+        """The attribute values that occurred. A call that leaves an attribute out has its default,
+        which the counts do not show."""
         counts: dict[tuple[str, str], int] = {}
         for (op, name, _), count in census.attributes.items():
             counts[op, name] = counts.get((op, name), 0) + count
@@ -73,7 +74,7 @@ class RecipeSpace:
 
 
 def space_of(headers: Iterable[Record]) -> RecipeSpace | None:
-    """The space of all files together; None where no header names a space."""
+    """The joint space of some files; None if their headers name no space."""
     space = RecipeSpace()
     for header in headers:
         space.add(header["space"])

@@ -1,4 +1,4 @@
-"""The page of drawn programs: what they hold, as tables and pictures; one file without network."""
+"""The page of drawn programs: their contents as tables and charts, in one file without network."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +29,11 @@ def write_page(census: Census, space: RecipeSpace | None, title: str, path: Path
 
 
 def page(census: Census, space: RecipeSpace | None, title: str) -> str:
-    """HTML text."""
+    """The page as HTML text.
+
+    Args:
+        space: the space of the files' recipes; None: coverage is left out.
+    """
     return template("programs.html").render(
         title=title,
         groups=sorted(census.groups.items()),
@@ -73,7 +77,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def histograms(census: Census) -> list[tuple[str, list[tuple[str, int]]]]:
-    """(what, [(label, count)]), in order of the labels' values."""
+    """The histograms of a census: (title, [(label, count)]), sorted by the labels' values."""
     return [
         ("Ranks of values", _numbered(census.ranks)),
         ("Dtypes of values", census.dtypes.most_common()),
@@ -96,7 +100,8 @@ def _numbered(counts: Counter[int]) -> list[tuple[str, int]]:
 
 
 def octaves(counts: Counter[Octave]) -> list[tuple[str, int]]:
-    """Labelled by where they begin; those in between that are empty are there too."""
+    """(label, count) of each octave, labelled by its lower end. Empty octaves in between are there
+    too."""
     known = [key for key, _ in sorted(counts.items(), key=by_key) if key is not None]
     zero = [("0", counts[None])] if counts[None] else []
     between = range(known[0], known[-1] + 1) if known else range(0)
@@ -112,7 +117,7 @@ def _power(exponent: int) -> str:
 
 
 def _pairs(census: Census, space: RecipeSpace | None) -> PairMap:
-    """Operators by family where that is known."""
+    """The map of producer and consumer. Operators are sorted by family if the space is known."""
     families: dict[str, Any] = {} if space is None else space.families
     seen = {name for pair in census.pairs for name in pair}
     names: Sequence[str] = [*families, *sorted(seen - families.keys())]

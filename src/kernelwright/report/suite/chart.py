@@ -1,4 +1,4 @@
-"""The speed-ups of a run as a picture: every task a point, from the slowest to the fastest."""
+"""The chart of a run's speed-ups: every task is a point, from the slowest to the fastest."""
 
 import math
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class SpeedChart:
 
 
 def speed_chart(cases: Sequence[CaseLine]) -> SpeedChart | None:
-    """A line for each baseline over all tasks as delivered; None where none was timed."""
+    """The chart of speed-ups as delivered, with a line for each baseline; None without times."""
     shown = {
         baseline: pairs
         for baseline in BASELINES
@@ -86,7 +86,7 @@ def speed_chart(cases: Sequence[CaseLine]) -> SpeedChart | None:
 
 
 def _ranked(cases: Sequence[CaseLine], baseline: str) -> list[tuple[float, str]]:
-    """(speed-up, task) of those that were timed, the slowest first."""
+    """(speed-up, task) of all tasks with a time, the smallest speed-up first."""
     return sorted(
         (ratio.value, f"{case['level']}/{case['name']}")
         for case in cases
@@ -95,7 +95,8 @@ def _ranked(cases: Sequence[CaseLine], baseline: str) -> list[tuple[float, str]]
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round ratios inside, 1 first; none so near to another that their labels touch."""
+    """The round ratios within the chart that get a line. The most important come first, and a ratio
+    whose label would touch a chosen one's is left out."""
     far = math.log(high / low) * TICK_GAP / (HEIGHT - BOTTOM - TOP)
     chosen: list[float] = []
     for value in (1.0, *(step for step in STEPS if step != 1.0)):

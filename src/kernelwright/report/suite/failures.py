@@ -1,4 +1,4 @@
-"""Why a benchmark task has no kernel, in words."""
+"""Explains in words why a benchmark task has no kernel."""
 
 import re
 

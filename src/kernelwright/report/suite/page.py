@@ -41,6 +41,8 @@ Key = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Suite:
+    """The records of a run of `eval kernelbench`, with scores for each set of tasks."""
+
     run: Record
     cases: list[CaseLine]
     by_set: dict[str, list[Scores]]
@@ -70,7 +72,7 @@ def read_suite(folder: Path) -> Suite:
     """The run in a folder that `eval kernelbench` wrote.
 
     Raises:
-        UsageError: it has no run, or no case yet.
+        UsageError: the folder has no run, or no case yet.
     """
     lines = _read(folder / RECORDS)
     run = next((line for line in lines if line["record"] == "run"), None)
@@ -100,8 +102,10 @@ def write_suite(folder: Path) -> Suite:
 
 
 def _task_pages(folder: Path, cases: Sequence[CaseLine]) -> Iterator[tuple[Key, str]]:
-    """Each case with its page, relative to the folder; written where it is missing or older than
-    its records."""
+    """Each case's key with the path of its page, relative to the folder; empty without a page.
+
+    A page that is missing or older than its records is written.
+    """
     for case in cases:
         path = folder / WORK / case["level"] / case["name"] / PAGE
         records = path.with_name(RECORDS)
@@ -120,10 +124,10 @@ def _key(case: CaseLine) -> Key:
 
 
 def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
-    """HTML text.
+    """The page of a run as HTML text.
 
     Args:
-        links: pages of tasks, relative to this one.
+        links: case -> path of its own page, relative to this page.
     """
     baselines = [name for name in BASELINES if is_timed(name, suite.cases)]
     return template("suite.html").render(
@@ -147,7 +151,7 @@ def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
 
 
 def sentence(suite: Suite) -> str:
-    """The run in two sentences, over all of its levels; without times in one."""
+    """Two sentences about a run, over all of its levels; one if nothing was timed."""
     scores = scores_of("all", suite.cases)
     labels = {**BASELINES, BETTER: "the better of eager and torch.compile"}
     against = [(labels[score.baseline], score) for score in scores.against]

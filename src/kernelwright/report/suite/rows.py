@@ -20,6 +20,8 @@ from kernelwright.report.suite.scores import BASELINES, roofline_share, share_of
 
 @dataclass(frozen=True, slots=True)
 class Cell:
+    """A cell of the table."""
+
     label: str
     """Heading of its column."""
     text: str = ""
@@ -34,6 +36,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CaseRow:
+    """A task's row of the table."""
+
     name: str
     link: str
     """Page of the task, relative to the run's page; empty where there is none."""
@@ -41,7 +45,12 @@ class CaseRow:
 
 
 def row_of(case: CaseLine, baselines: list[str], link: str) -> CaseRow:
-    """A row; `baselines` are those that any case of the run was timed against."""
+    """The row of a case.
+
+    Args:
+        baselines: those that any case of the run was timed against; each has a column.
+        link: page of the task; empty without one.
+    """
     return CaseRow(
         f"{case['level']}/{case['name']}",
         link,
@@ -60,7 +69,7 @@ def row_of(case: CaseLine, baselines: list[str], link: str) -> CaseRow:
 
 
 def _result(case: CaseLine) -> Cell:
-    """The user's result; why there is no right kernel, or how slow the right one is."""
+    """The cell about the user's result, or about why there is no right kernel."""
     if not case["correct"]:
         return Cell("result", failures.why(case), is_number=False, raw=failures.raw(case))
     form = form_of(case)
@@ -77,7 +86,7 @@ def _slower(case: CaseLine) -> str:
 
 
 def _time(case: CaseLine) -> Cell:
-    """As delivered."""
+    """The cell with the time of a call as delivered, and its interval."""
     timing = delivered_timing(case)
     if not timing:
         return Cell("time")
@@ -87,7 +96,7 @@ def _time(case: CaseLine) -> Cell:
 
 
 def _against(case: CaseLine, baseline: str) -> Cell:
-    """The delivered ratio with its interval, or that the baseline cannot run the task."""
+    """The cell with the delivered ratio and its interval, or with the baseline's failure."""
     label = f"over {BASELINES[baseline]}"
     ratio = over(case, baseline)
     if ratio is None:
@@ -102,8 +111,8 @@ def _against(case: CaseLine, baseline: str) -> Cell:
 
 
 def _is_inexact(case: CaseLine) -> bool:
-    """A search timed torch.compile and found that the judge would reject its values, or the values
-    of its default mode."""
+    """Whether a search found that the judge would reject the values of torch.compile, or those of
+    its default mode."""
     contest = case.get("contest")
     if contest is None or COMPILE not in contest["median_ms"]:
         return False

@@ -1,8 +1,8 @@
 """Scores of a KernelBench run, by level and set of tasks.
 
-A case is correct where the judge accepted a kernel, fast or not; it beats a baseline where the 95%
-interval of the speed-up excludes 1. Means "as delivered" take what the user gets for a task: where
-no kernel of ours is kept, that is torch.compile or PyTorch itself, and the task is named.
+A case is correct if the judge accepted a kernel, fast or not. It beats a baseline if the whole 95%
+interval of the speed-up lies above 1. Means "as delivered" are over what the user gets. If no
+kernel of ours is kept, the user gets torch.compile or PyTorch, and the task is named.
 """
 
 from collections import Counter, defaultdict
@@ -61,6 +61,8 @@ class Against:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
+    """The scores of a group of tasks: a level, or all of them."""
+
     level: str
     against: tuple[Against, ...]
     """Baselines that were timed, in the order of `BASELINES`; none without a GPU."""
@@ -98,13 +100,18 @@ def cases_of(lines: Iterable[Record]) -> list[CaseLine]:
 
 
 def place(case: CaseLine) -> tuple[int, int]:
+    """Level and number of a case's task, the same for a task that was cast to bfloat16."""
     return level_number(case["level"]), case["id"]
 
 
 def scores_by_level(
     cases: Sequence[CaseLine], members: Iterable[tuple[int, int]] | None = None
 ) -> list[Scores]:
-    """One for each level that has cases among the members of a set."""
+    """The scores of each level that has cases.
+
+    Args:
+        members: (level, number) of the tasks to count; None: all.
+    """
     wanted = None if members is None else set(members)
     levels: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
@@ -114,7 +121,12 @@ def scores_by_level(
 
 
 def scores_of(level: str, cases: Sequence[CaseLine]) -> Scores:
-    """The scores of cases under a name: those of a level, or of all levels together."""
+    """The scores of some cases. All but `pass_at`, `seconds` and `candidates` are of the first
+    sample of each task.
+
+    Args:
+        level: the name of the scores: a level, or "all".
+    """
     samples: dict[tuple[str, int], list[CaseLine]] = defaultdict(list)
     for case in cases:
         samples[case["level"], case["id"]].append(case)
@@ -145,17 +157,18 @@ def scores_of(level: str, cases: Sequence[CaseLine]) -> Scores:
 
 
 def speedup(case: CaseLine, baseline: str) -> float | None:
-    """Median of the baseline over ours; None where the case is not correct or was not timed."""
+    """Median time of the baseline over that of our kernel; None if the case is not correct or was
+    not timed."""
     ratio = measured(case, baseline) if case["correct"] else None
     return ratio.value if ratio else None
 
 
 def delivered_without_algebra(case: CaseLine, baseline: str) -> float | None:
-    """As `core.delivered.over`, of the fastest form of the program that was searched without
-    algebraic rewrites; no kernel is delivered where no such form is right and fast enough.
+    """The ratio of `core.delivered.over`, had the search used no algebraic rewrites.
 
-    The search timed the forms side by side; by how much they differ there, this differs from the
-    case's own speed-up. Where nothing was compared algebra saved nothing to speak of.
+    The search timed forms with and without rewrites side by side. The case's ratio is scaled by
+    their ratio. If no form without rewrites is right, no kernel would have been delivered. Without
+    such a comparison the case's ratio stands.
     """
     forms = case.get("forms", [])
     if not (case.get("algebra") and forms):
@@ -165,20 +178,24 @@ def delivered_without_algebra(case: CaseLine, baseline: str) -> float | None:
 
 
 def share_of_graph(case: CaseLine) -> float:
-    """The share of a task's speed-up that is left where its kernels are launched one by one."""
+    """The share of a task's speed-up that is left if its kernels are launched one by one, not as a
+    CUDA graph; 1 without a graph."""
     graph = case.get("graph")
     return float(graph["replayed_ms"] / graph["launched_ms"]) if graph else 1.0
 
 
 def delivered_launched(case: CaseLine, baseline: str) -> float | None:
-    """As `core.delivered.over`, of the same kernels launched one by one, or without them where
-    that is faster."""
+    """The ratio of `core.delivered.over`, had the kernels been launched one by one. If the model
+    without kernels is faster than that, its ratio counts."""
     return _scaled(case, baseline, share_of_graph(case))
 
 
 def _scaled(case: CaseLine, baseline: str, share: float) -> float | None:
-    """The delivered ratio if our kernels had this share of their speed: the search would not keep
-    kernels that are slower than the unchanged model."""
+    """The delivered ratio, had our kernels only this share of their speed.
+
+    The ratio does not fall below that of the unchanged model: the search would not keep kernels
+    that are slower.
+    """
     ratio, without = over(case, baseline), unchanged(case, baseline)
     if ratio is None or share == 1.0 or not delivers_kernels(case):
         return ratio.value if ratio else None
@@ -196,6 +213,7 @@ def _best_ms(forms: Sequence[FormFields], *, is_rewritten: bool) -> float | None
 
 
 def beats(case: CaseLine, baseline: str) -> bool:
+    """Whether a kernel of ours is faster than the baseline beyond chance."""
     ratio = measured(case, baseline)
     is_ours = case["correct"] and may_win(case)
     return bool(is_ours and ratio and ratio.interval and ratio.interval[0] > 1.0)
@@ -207,19 +225,22 @@ def _low_end(case: CaseLine, baseline: str) -> float:
 
 
 def roofline_share(case: CaseLine) -> float | None:
-    """Least time of the task's bytes and FLOPs over the time taken."""
+    """The least time that the task's bytes and FLOPs allow, over the time taken; None without
+    either time."""
     ours, floor_ms = case.get("optimized"), case.get("floor_ms")
     return floor_ms / ours["median_ms"] if ours and floor_ms else None
 
 
 def is_timed(baseline: str, cases: Sequence[CaseLine]) -> bool:
-    """Whether some correct case was timed beside a baseline; the better of both asks for both."""
+    """Whether some correct case was timed beside a baseline. The better of both counts as timed if
+    torch.compile was."""
     name = COMPILE if baseline == BETTER else baseline
     return any(speedup(case, name) is not None for case in cases)
 
 
 def _against(baseline: str, cases: Sequence[CaseLine]) -> Against:
-    """A correct case without a time against the baseline is faster than nothing."""
+    """The scores against one baseline. A correct case without a time against it counts as not
+    faster."""
     speedups = [speedup(case, baseline) for case in cases]
     ours = [ratio if may_win(case) else None for case, ratio in zip(cases, speedups, strict=True)]
     delivered = [ratio.value if (ratio := over(case, baseline)) else None for case in cases]
@@ -238,13 +259,17 @@ def _against(baseline: str, cases: Sequence[CaseLine]) -> Against:
 
 
 def _mean(ratios: Sequence[float | None], *seed: str) -> Mean:
-    """Over the tasks that have a ratio."""
+    """The geometric mean over the tasks that have a ratio.
+
+    Raises:
+        ValueError: no task has one.
+    """
     return geometric_mean([ratio for ratio in ratios if ratio is not None], *seed)
 
 
 def pass_at_ks(cases: Iterable[CaseLine]) -> dict[int, float]:
-    """Mean of pass@k over tasks, for 1 and the powers of two up to the samples that every task has;
-    nothing where some task has one sample."""
+    """k -> mean of pass@k over tasks, for powers of two up to the fewest samples of any task. Empty
+    if some task has one sample."""
     samples: dict[tuple[str, int], list[bool]] = defaultdict(list)
     for case in cases:
         samples[case["level"], case["id"]].append(case["correct"])

@@ -1,4 +1,4 @@
-"""Which tasks of KernelBench a figure is over: all, and two sets without the flawed ones."""
+"""The sets of KernelBench tasks that figures are over: all, and two sets without flawed tasks."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,10 +17,10 @@ SETS = {
 
 
 def task_sets(places: Collection[Place], lint: Sequence[Record]) -> dict[str, set[Place]]:
-    """The tasks of each of `SETS`, of those given.
+    """Name of a set -> its tasks among some places.
 
     Args:
-        lint: records of `kernelwright lint`; a task it has no report of is not clean.
+        lint: records of `kernelwright lint`. A task without a record does not count as clean.
     """
     clean = {
         (task.level, task.number) for task in linted_tasks(lint) if task.is_linted and not task.ids

@@ -1,7 +1,7 @@
-"""Two runs of `eval synthetic` on the same programs: who solves more, and whose kernels are faster.
+"""Compares two runs of `eval synthetic` on the same programs: what they solve, and how fast.
 
-Runs are compared program by program. A mean over all programs would mix what changed with which
-programs were solved.
+Runs are compared program by program. Two runs solve different programs, so mean speed-ups of all
+that each solves could not be compared.
 """
 
 import math
@@ -43,7 +43,10 @@ class LevelComparison:
 
 
 def compare(before: Path, after: Path) -> list[LevelComparison]:
-    """Level by level, and all together.
+    """Compare two runs for each level, and for all programs together.
+
+    Args:
+        before, after: folders of the runs.
 
     Raises:
         UsageError: a folder has no records, or the runs have no program in common.
@@ -95,7 +98,7 @@ def _compared(level: str, before: Sequence[CaseLine], after: Sequence[CaseLine])
 
 
 def _measured(case: CaseLine) -> float | None:
-    """Speed-up over PyTorch of a correct answer that was timed."""
+    """The speed-up over PyTorch of a correct answer; None if it is wrong or was not timed."""
     ours, eager = case.get("optimized"), case.get("eager")
     if not (case["correct"] and ours and eager):
         return None
@@ -113,7 +116,7 @@ def _ratio(speeds: Sequence[tuple[float | None, float | None]], *words: str) -> 
 
 
 def rows(comparisons: Sequence[LevelComparison]) -> list[tuple[str, ...]]:
-    """A table, its head first."""
+    """The comparisons as a table of texts, its head first."""
     head = ("level", "programs", "correct", "gained / lost", "p", "faster", "measured", "modelled")
     return [head, *(_row(comparison) for comparison in comparisons)]
 

@@ -38,6 +38,8 @@ Rows = list[tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Examination:
+    """The records of a run of `eval synthetic`."""
+
     run: Record
     suites: dict[str, list[CaseLine]]
     """Name -> its cases."""
@@ -82,7 +84,7 @@ def write_examination(folder: Path) -> Examination:
 
 
 def page(found: Examination) -> str:
-    """HTML text."""
+    """The page of a run as HTML text."""
     return template("synthetic.html").render(
         run=found.run,
         facts=_facts(found.run),

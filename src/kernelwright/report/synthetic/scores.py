@@ -1,7 +1,7 @@
-"""Scores of a policy's answers to programs: by level, by operator, one suite beside another.
+"""Scores of a policy's answers to programs: by level, by operator, and between suites.
 
-Where a policy was asked for several samples, pass@k is over all of them; what `suite_scores` counts
-(correct, faster, mean speed-up) is the first one's.
+If a policy gave several samples, pass@k is over all of them. The other counts (correct, faster,
+mean speed-up) are of the first sample alone.
 """
 
 import math
@@ -45,6 +45,8 @@ class BestOf:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelScores:
+    """The scores of a level of a suite."""
+
     level: str
     samples: int
     """Answers judged or malformed, over all programs."""
@@ -65,6 +67,8 @@ class LevelScores:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperatorScores:
+    """How often programs with an operator are solved."""
+
     operator: str
     alone: Mean | None
     """pass@1 of the programs of this one call; None where there are none."""
@@ -92,7 +96,7 @@ def by_suite(cases: Iterable[CaseLine]) -> dict[str, list[CaseLine]]:
 
 
 def level_scores(cases: Sequence[CaseLine]) -> list[LevelScores]:
-    """One for each level of a suite, in the order of first appearance."""
+    """The scores of each level of a suite, in the order of their first case."""
     levels: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         levels[case["level"]].append(case)
@@ -121,19 +125,19 @@ def is_malformed(case: CaseLine) -> bool:
 
 
 def _reasons(cases: Iterable[CaseLine]) -> dict[str, int]:
-    """The most frequent first."""
+    """Reason -> number of cases that are not correct for it, the most frequent first."""
     wrong = [case for case in cases if not case["correct"]]
     said = [f"answer: {c['malformed']}" if is_malformed(c) else c["code"] for c in wrong]
     return dict(Counter(said).most_common())
 
 
 def pass_1(cases: Iterable[CaseLine]) -> Mean:
-    """Share of correct samples of each program, and its mean over them."""
+    """The share of correct samples of a program, and the mean of these shares over programs."""
     return mean_share([_share(case["correct"] for case in one) for one in by_program(cases)])
 
 
 def operator_scores(cases: Sequence[CaseLine]) -> list[OperatorScores]:
-    """One for each operator of a suite, the least often correct first."""
+    """The scores of each operator of a suite, the least often correct first."""
     among: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         for operator in case["operators"]:
@@ -165,6 +169,7 @@ def gaps(one: Sequence[CaseLine], other: Sequence[CaseLine]) -> list[PassGap]:
 
 
 def by_program(cases: Iterable[CaseLine]) -> list[Samples]:
+    """The cases of each program, in the order of their first case."""
     programs: dict[str, list[CaseLine]] = defaultdict(list)
     for case in cases:
         programs[case["name"]].append(case)
@@ -177,7 +182,7 @@ def _share(found: Iterable[bool]) -> float:
 
 
 def diversity(cases: Iterable[CaseLine]) -> Diversity | None:
-    """None where no program has two candidates."""
+    """How much the candidates of a program differ; None if no program has two candidates."""
     written = by_program(case for case in cases if not is_malformed(case))
     several = [samples for samples in written if len(samples) > 1]
     if not several:
@@ -192,7 +197,9 @@ def diversity(cases: Iterable[CaseLine]) -> Diversity | None:
 
 
 def best_of(cases: Sequence[CaseLine], ks: Iterable[int]) -> BestOf | None:
-    """
+    """The speed-up of the fastest of k samples: by times, or if there are none by the cost model.
+    None if no speed is known.
+
     Args:
         ks: numbers of samples, at most as many as every program has.
     """
@@ -204,6 +211,7 @@ def best_of(cases: Sequence[CaseLine], ks: Iterable[int]) -> BestOf | None:
         return None
     logs: dict[str, list[float]] = defaultdict(list)
     for case, ratio in zip(cases, ratios, strict=True):
+        # A sample that is wrong or slow counts as 1: the user keeps PyTorch then.
         logs[case["name"]].append(math.log(max(ratio or 1.0, 1.0)))
     at = {
         k: geometric_mean([math.exp(best_of_k(own, k)) for own in logs.values()], "best of", str(k))
@@ -218,8 +226,8 @@ def _distinct(programs: Sequence[Samples], key: Literal["schedule", "content"]) 
 
 
 def _spread(samples: Samples) -> float | None:
-    """The largest speed-up over eager of distinct candidates by the smallest; None of fewer than
-    two."""
+    """The largest speed-up over eager by the smallest, among different candidates of a program.
+    None if fewer than two were timed."""
     speedups = {case["content"]: speedup(case, "eager") for case in samples}
     timed = [ratio for ratio in speedups.values() if ratio is not None]
     return max(timed) / min(timed) if len(timed) > 1 else None

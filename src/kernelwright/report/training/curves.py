@@ -1,4 +1,4 @@
-"""Which curves a training run has, and where their values stand in the records."""
+"""The curves of a training run, and the fields of the records that they show."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -49,7 +49,7 @@ class CurveGroup:
         )
 
     def comparison(self, runs: Sequence[tuple[str, Training]]) -> list[CurveChart]:
-        """A chart for each of its lines, with a line for each named run."""
+        """A chart for each line of this group, with a line for each named run."""
         lines_of_runs = [{line.name: line.points for line in self.lines(run)} for _, run in runs]
         names = sorted({name for own in lines_of_runs for name in own}, key=level_rank)
         charts = []
@@ -66,18 +66,18 @@ class CurveGroup:
 
 
 def level_name(level: str) -> str:
-    """5 and L5 are the same level."""
+    """The name of a level: "5" -> "L5"; other names stay."""
     return f"L{level}" if level.isdecimal() else level
 
 
 def level_rank(name: str) -> tuple[int, str]:
-    """L2 before L10, and what is no level behind."""
+    """A sort key that puts L2 before L10, and names that are no levels last."""
     digits = re.fullmatch(r"L?(\d+)", name)
     return (int(digits[1]), "") if digits else (10**9, name)
 
 
 def levels_of(lines: Iterable[Record]) -> list[str]:
-    """As records that have figures by level name them."""
+    """The levels that records have figures for, sorted."""
     return sorted({level for line in lines for level in line["by_level"]}, key=level_rank)
 
 
@@ -103,7 +103,7 @@ def measures(run: Training) -> tuple[CurveGroup, ...]:
 
 
 def _at(line: Record, *path: str) -> float | None:
-    """None where the record does not say."""
+    """The number at a path of nested fields; None if the record has none there."""
     value: object = line
     for key in path:
         if not isinstance(value, dict) or key not in value:
@@ -113,7 +113,7 @@ def _at(line: Record, *path: str) -> float | None:
 
 
 def _steps(**paths: str) -> Lines:
-    """A line for each name, of a field of the steps' records; "a.b" is b within a."""
+    """Lines over steps: name -> path of a field in the steps' records, such as "reward.mean"."""
     return lambda run: [
         Series(
             name.replace("_", " "),
@@ -124,7 +124,7 @@ def _steps(**paths: str) -> Lines:
 
 
 def _levels(of: Callable[[Training], list[Record]], *path: str) -> Lines:
-    """A line for each level, of a field of what records hold by level."""
+    """A line for each level, from a field of the records' figures by level."""
 
     def lines(run: Training) -> list[Series]:
         own = of(run)
@@ -144,7 +144,8 @@ def _validation_loss(run: Training) -> Series:
 
 
 def _gap(run: Training) -> list[Series]:
-    """Validation less the mean of training since the validation before."""
+    """Validation loss less the mean training loss since the validation before: overfitting shows
+    as a growing gap."""
     points, begin = [], 0
     for line in run.validations:
         since = [step["loss"] for step in run.steps if begin < step["step"] <= line["step"]]
@@ -259,8 +260,8 @@ def _stacks(run: Training) -> list[CurveChart | None]:
 
 
 def refused(line: Record) -> dict[str, float]:
-    """The share of a step's rollouts that ended for each reason: the judge's codes, and why answers
-    hold no candidate."""
+    """Reason -> share of a step's rollouts that were not accepted for it. A reason is a code of the
+    judge, or "answer: " and why the answer holds no candidate."""
     judged = {code: n for code, n in line["codes"].items() if code != ACCEPTED}
     unread = {f"answer: {why}": n for why, n in line["answers"].items() if why != CANDIDATE}
     return {reason: n / line["rollouts"] for reason, n in (judged | unread).items()}

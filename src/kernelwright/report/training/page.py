@@ -70,21 +70,25 @@ class Example:
 
 
 def write_training(run: Training) -> Path:
-    """Write `report.html` into the run's folder; its path."""
+    """Write `report.html` into the run's folder, and return its path."""
     path = run.folder / PAGE
     write_page(path, page(run))
     return path
 
 
 def write_comparison(runs: Sequence[Training]) -> Path:
-    """Write `comparison.html`, of runs of one command, into the first one's folder; its path."""
+    """Write `comparison.html` into the first run's folder, and return its path.
+
+    Args:
+        runs: of the same command.
+    """
     path = runs[0].folder / COMPARISON
     write_page(path, comparison(runs))
     return path
 
 
 def page(run: Training) -> str:
-    """HTML text."""
+    """The page of a run as HTML text."""
     name = run.folder.resolve().name
     part = run.parts[-1]
     return template("training.html").render(
@@ -108,7 +112,7 @@ def page(run: Training) -> str:
 
 
 def comparison(runs: Sequence[Training]) -> str:
-    """HTML text."""
+    """The page that compares runs of one command, as HTML text."""
     named = list(zip(names_of(runs), runs, strict=True))
     return template("comparison.html").render(
         command=runs[0].command,
@@ -122,7 +126,7 @@ def comparison(runs: Sequence[Training]) -> str:
 
 
 def names_of(runs: Sequence[Training]) -> list[str]:
-    """Names of runs: the shortest ends of their folders' paths, of equal length, that differ. Runs
+    """A name for each run: the last parts of its folder's path, as few as tell the runs apart. Runs
     in one folder share a name."""
     paths = [run.folder.resolve() for run in runs]
     for length in range(1, max(len(path.parts) for path in paths) + 1):
@@ -154,7 +158,7 @@ def _facts(run: Training) -> list[str]:
 
 
 def _audits(run: Training) -> list[Audit]:
-    """The most rewarded first."""
+    """The audits, the most rewarded answers first, at most MOST_AUDITS."""
     first = sorted(run.audits, key=lambda line: -line["reward"])[:MOST_AUDITS]
     return [
         Audit(
@@ -202,6 +206,6 @@ def _judged(line: AuditLine | ExampleLine, text: str, name: str) -> Judged:
 
 
 def _asked(program: str, name: str) -> Asked:
-    """Named by its calls; a program that records name is called so."""
+    """A program with its operators as name. A text without calls is the name itself."""
     calls = _CALL.findall(program.partition("def fused_operator(")[2])
     return Asked(", ".join(calls) or program, code(program, name))

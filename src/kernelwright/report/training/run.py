@@ -1,7 +1,7 @@
-"""A training run, as the records in its folder tell it.
+"""Reads a training run from the records in its folder.
 
-A run that was resumed has several parts in one file. It may be read while it is written: a last
-line without its end is left out.
+A resumed run has several parts in one file. A file may be read while the run writes it: a last line
+without its end is left out.
 """
 
 from collections.abc import Iterable
@@ -29,6 +29,8 @@ VALIDATION = {"train sft": "validation", "train rl": "rl_validation"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
+    """The records of a training run, over all of its parts."""
+
     folder: Path
     parts: list[PartLine]
     """Where the run began, and wherever it was resumed."""
@@ -59,16 +61,16 @@ class Training:
 
     @property
     def summary(self) -> TrainingSummaryLine:
-        """The summary of the last part; empty where that part was killed, or goes on."""
+        """The summary of the last part; empty if that part was killed or is still running."""
         summaries = list(record.of_kind(self.lines.get("summary", []), TrainingSummaryLine))
         is_whole = summaries and summaries[-1]["step"] >= self.steps[-1]["step"]
         return summaries[-1] if is_whole else TrainingSummaryLine()
 
     @property
     def gpu_hours(self) -> float | None:
-        """Over all parts and GPUs; None without a GPU.
+        """GPU-hours over all parts and processes; None without a GPU.
 
-        What the run's own summary says, where it does; else from the seconds of its steps.
+        They come from the run's summary, or without one from the seconds of its steps.
         """
         if not self.parts[-1]["environment"]["gpu"]:
             return None
@@ -111,6 +113,7 @@ def read_training(folder: Path) -> Training:
         if part is None:
             kept.append(line)
         else:
+            # A resumed part trains the steps after its checkpoint again: each counts once.
             kept = [earlier for earlier in kept if earlier["step"] <= part["from_step"]]
             parts.append(part)
     lines: dict[str, list[Record]] = {}
@@ -131,8 +134,8 @@ def read_training(folder: Path) -> Training:
 
 
 def _beside(path: Path, key: Iterable[str]) -> list[Record]:
-    """Records of a file beside the run's; what a resumed run wrote anew takes the old one's
-    place."""
+    """The records of a file beside the run's. Of records with equal keys the last one counts: a
+    resumed run writes some again."""
     names = tuple(key)
     lines = record.read(path, whole=True) if path.is_file() else iter(())
     return list({tuple(line[name] for name in names): line for line in lines}.values())

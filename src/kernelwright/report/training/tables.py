@@ -1,4 +1,4 @@
-"""The tables of a training run's page and of the terminal."""
+"""The tables of a training run, for its page and for the terminal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +107,12 @@ def _value(
     better: Callable[..., tuple[float, int]] | None,
     show: Show = number,
 ) -> RunValue | None:
-    """None where no record has it."""
+    """The last and the best value of a figure over records; None if no record has it.
+
+    Args:
+        of: reads the figure from a record.
+        better: `min` or `max`; None if neither is better.
+    """
     known = [(value, line["step"]) for line in lines if (value := of(line)) is not None]
     if not known:
         return None
@@ -141,7 +146,11 @@ def _hours(run: Training) -> str:
 
 
 def recipe_rows(runs: Sequence[tuple[str, Training]], *, differing: bool = False) -> Rows:
-    """Every setting of the recipes by its dotted name; or those alone that differ."""
+    """A row for every setting of the recipes, by its dotted name, with a column for each run.
+
+    Args:
+        differing: leave out settings that are equal in all runs.
+    """
     recipes = [flat(run.parts[-1]["recipe"]) for _, run in runs]
     names = list(dict.fromkeys(name for own in recipes for name in own))
     rows: Rows = [("setting", *(name for name, _ in runs))]
@@ -153,7 +162,7 @@ def recipe_rows(runs: Sequence[tuple[str, Training]], *, differing: bool = False
 
 
 def flat(values: Mapping[str, Any], where: str = "") -> dict[str, str]:
-    """Tables within tables as one, with dotted names; texts as they are shown."""
+    """Nested tables as one table with dotted names, and values as texts."""
     settings: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -168,7 +177,7 @@ def flat(values: Mapping[str, Any], where: str = "") -> dict[str, str]:
 
 
 def part_rows(run: Training) -> Rows:
-    """Where the run began, and went on."""
+    """A row for each part of a run: its first step, checkpoint, processes and machine."""
     rows: Rows = [("from step", "from", "processes", "steps trained again", "GPU", "commit")]
     for part in run.parts:
         environment = part["environment"]
@@ -205,7 +214,7 @@ def validation_rows(run: Training) -> Rows:
 
 
 def ending_rows(run: Training) -> Rows:
-    """The outcomes of rollouts, as shares of them, at the run's beginning and at its end."""
+    """A row for each outcome of rollouts: its share in the first and in the last tenth of steps."""
     edge = max(1, len(run.steps) // EDGE)
     sides = (run.steps[:edge], run.steps[-edge:])
     endings = [[_endings(line) for line in side] for side in sides]

@@ -28,7 +28,12 @@ def with_kernels(
     rollouts: Sequence[Rollout],
     tokenizer: "PreTrainedTokenizerBase",
 ) -> list[Credit | None]:
-    """The credits, those of wrong answers with parts for the steps that have verdicts."""
+    """Add to the credits of wrong answers a part for each range of tokens that belongs to a judged
+    step. Credits of right answers, and of answers without judged steps, stay as they are.
+
+    Args:
+        credits, rollouts: of a step's answers, in the same order.
+    """
     groups: dict[Hashable, list[JudgedStep]] = defaultdict(list)
     for rollout in rollouts:
         groups[rollout.group] += rollout.steps
@@ -37,6 +42,7 @@ def with_kernels(
         if credit is None or credit.is_correct or not rollout.steps:
             credited.append(credit)
             continue
+        # The baseline: steps of a group that are all right, or all wrong, teach nothing.
         share = fmean(step.is_right for step in groups[rollout.group])
         ends = ends_of(rollout.tokens, tokenizer)
         parts = tuple(
@@ -49,7 +55,10 @@ def with_kernels(
 
 
 def _own_functions(steps: Sequence[JudgedStep]) -> Iterator[tuple[JudgedStep, list[str]]]:
-    """Each step with its functions. What several steps share says nothing about one of them."""
+    """Each step with the functions that no other step of the answer uses.
+
+    A function of several steps has several verdicts, so none of them is its own.
+    """
     users = Counter(name for step in steps for name in step.functions)
     for step in steps:
         yield step, sorted(name for name in step.functions if users[name] == 1)
@@ -58,14 +67,17 @@ def _own_functions(steps: Sequence[JudgedStep]) -> Iterator[tuple[JudgedStep, li
 def token_ranges(
     text: str, functions: Iterable[str], ends: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
-    """The tokens of some functions in an answer, and of the functions' plans: from, to (exclusive).
+    """Ranges (first token, token after the last) of some functions of an answer and of their plans.
 
     Args:
-        ends: of the answer's tokens (`policy.places.ends_of`).
+        text: of the answer.
+        functions: their names.
+        ends: where each token of the answer ends in `text` (`policy.places.ends_of`).
     """
     for name in functions:
         plan = rf"^Plan of {re.escape(name)}\n(?:  .*\n)*"
         code = rf"^(?:@.*\n)*def {re.escape(name)}\(.*\n(?:(?:[ \t)].*)?\n)*"
         for match in re.finditer(f"{plan}|{code}", text, re.MULTILINE):
+            # A token may cross the border of a function: the range holds it at either end.
             begin, end = bisect_right(ends, match.start()), bisect_left(ends, match.end()) + 1
             yield begin, min(end, len(ends))

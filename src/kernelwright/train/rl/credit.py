@@ -1,4 +1,4 @@
-"""From what became of answers to what each of their tokens is credited with."""
+"""Credit: turns the outcomes of a group's answers into advantages and weights for their tokens."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CreditPart:
-    """Some tokens of an answer that have an advantage of their own."""
+    """A range of an answer's tokens with an advantage that differs from the answer's.
+
+    `begin` and `end` count from the answer's first token.
+    """
 
     begin: int
     end: int
@@ -41,12 +44,13 @@ class Credit:
 
     @property
     def teaches(self) -> bool:
+        """Whether any token has an advantage. Not for drpo, which reads `weight`."""
         own = (self.plan, self.code, *(part.advantage for part in self.parts))
         return any(advantage != 0.0 for advantage in own)
 
 
 def rewards_of(outcomes: Sequence[Outcome | None], objective: Objective) -> list[Reward | None]:
-    """None where failures of ours left no outcome."""
+    """The reward of each outcome by the recipe's rule; None where our side failed and left none."""
     reward = rewards(objective.reward_settings)[objective.reward]
     return [None if outcome is None else reward(outcome) for outcome in outcomes]
 
@@ -54,8 +58,10 @@ def rewards_of(outcomes: Sequence[Outcome | None], objective: Objective) -> list
 def flowed_back(
     rewards: Sequence[Reward | None], parents: Sequence[int | None], discount: float
 ) -> list[Reward | None]:
-    """Rewards with a share of what came later: an answer earns, beside its own reward, the discount
-    times the mean reward of the answers that followed it (Kevin, section 3.2, for two turns).
+    """Add to each reward the discount times the mean reward of the answers that follow this answer
+    (Kevin, section 3.2, for two turns).
+
+    A reward of None stays None, and counts in no mean.
 
     Args:
         parents: number of the answer that each answer follows; None at the first turn.
@@ -80,12 +86,12 @@ def credits_of(
     rewards: Sequence[Reward | None],
     objective: Objective,
 ) -> list[Credit | None]:
-    """The credit of each answer beside the others of its group; None where it has no outcome, and
-    so is no member of it.
+    """The credit of each answer, compared with the other answers of its group.
 
     Args:
-        groups: answers that are compared have the same.
-        rewards: of `rewards_of`.
+        groups: a key for each answer; answers with equal keys are compared.
+        outcomes: None where our side failed. Such an answer gets None, and changes no other's.
+        rewards: as `rewards_of` or `flowed_back` returns them.
     """
     members: dict[Hashable, list[int]] = defaultdict(list)
     for number, group in enumerate(groups):
@@ -95,6 +101,7 @@ def credits_of(
         some = [rewards[number] for number in numbers]
         plan = _advantages([None if credit is None else credit.plan for credit in some], objective)
         code = _advantages([None if credit is None else credit.code for credit in some], objective)
+        # Wrong answers have no speed: drpo must not reward how fast a wrong result is computed.
         speeds = [
             reward.code if reward is not None and _is_correct(outcomes[number]) else None
             for number, reward in zip(numbers, some, strict=True)
@@ -119,20 +126,22 @@ def _advantages(rewards: Sequence[float | None], objective: Objective) -> list[f
 
 
 def plan_mark(tokenizer: "PreTrainedTokenizerBase") -> int | None:
-    """The token that ends a plan, where one does."""
+    """The id of the token that ends a plan; None if the vocabulary has no such token."""
     return tokenizer.get_vocab().get(PLAN_END)
 
 
 def plan_length(tokens: list[int], tokenizer: "PreTrainedTokenizerBase", mark: int | None) -> int:
-    """Tokens up to the end of the plan; 0 where there is none.
+    """How many tokens of an answer there are up to the end of its plan; 0 without a plan.
 
     Args:
-        mark: of `plan_mark`.
+        mark: as `plan_mark` returns it. None: the mark is several tokens.
     """
     if mark is not None:
         return tokens.index(mark) + 1 if mark in tokens else 0
     if PLAN_END not in tokenizer.decode(tokens):
         return 0
+    # How the mark is cut into tokens depends on the text around it, so decoded text is searched.
+    # A longer prefix keeps the mark once a shorter one has it: bisection needs few decodings.
     low, high = 0, len(tokens)  # the mark is not in the first `low` tokens, and is in `high`
     while high - low > 1:
         middle = (low + high) // 2

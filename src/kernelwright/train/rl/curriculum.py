@@ -1,6 +1,8 @@
-"""Which programs a step is about: levels by stage, programs by what was learnt from them before.
+"""The curriculum: draws the programs of each step, and decides when a stage ends.
 
-Pure but for its state, which is plain data: draws come from seeds that are given.
+The stage says how many programs of each level a step has (DRTriton, section 4.4: level 1, then 2,
+then 5). Programs whose last visits taught nothing are drawn less. All randomness comes from seeds
+that the caller gives, and the state is plain data, so a resumed run draws the same programs.
 """
 
 import random
@@ -26,6 +28,8 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
+    """The passage from a stage to the next."""
+
     before: int
     after: int
     """Stages, from 0."""
@@ -50,6 +54,7 @@ class CurriculumState:
     """Never drawn again."""
 
     def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers: keys of JSON objects are texts alone, so tables become lists."""
         return {
             "stage": self.stage,
             "steps_in_stage": self.steps_in_stage,
@@ -74,6 +79,8 @@ class CurriculumState:
 
 
 class Curriculum:
+    """Draws programs by the stage at hand, and passes to the next stage."""
+
     def __init__(
         self,
         settings: recipe.CurriculumSettings,
@@ -96,6 +103,7 @@ class Curriculum:
         even = recipe.CurriculumStage(levels={str(level): 1.0 for level in sizes})
         stages = [_levels(stage, sizes) for stage in settings.stages or (even,)]
         self._limits = list(settings.stages or (even,))
+        # What a curriculum is compared with: the last stage's levels, without end.
         if settings.mix is recipe.Mix.FIXED:
             stages, self._limits = stages[-1:], [even]
         self.stages = stages
@@ -107,8 +115,13 @@ class Curriculum:
         return self.stages[self.state.stage]
 
     def draw(self, number: int, seed: int) -> list[Name]:
-        """Programs for a step, levels in the stage's proportions. No program occurs twice while
-        others of its level are left."""
+        """The programs of a step, `number` of them, with levels in the stage's proportions.
+
+        No program occurs twice while others of its level are left.
+
+        Raises:
+            UsageError: all programs of a level are barred.
+        """
         rng, names = random.Random(seed), []
         for level, count in _apportioned(self.mix, number, rng).items():
             taken: set[Name] = set()
@@ -120,11 +133,16 @@ class Curriculum:
         return names
 
     def one(self, level: int, rng: random.Random, taken: set[Name]) -> Name:
-        """A program of a level that is not taken: by weight, or of those drawn least often.
+        """Draw a program of a level: by `weight`, or with `is_even` one that was drawn least often.
+
+        Args:
+            taken: programs to leave out. They are drawn again only if no other is left.
 
         Raises:
-            UsageError: none may be drawn any more.
+            UsageError: all programs of the level are barred.
         """
+        # A level may have tens of thousands of programs, too many to weigh all for each draw. So a
+        # draw is accepted by the program's weight. Tries are bounded: all may be taken or barred.
         for _ in range(0 if self._is_even else TRIES):
             name = Name(level, rng.randrange(self.sizes[level]))
             if name not in taken and rng.random() < self.weight(name):
@@ -144,7 +162,11 @@ class Curriculum:
         return rng.choice(left)
 
     def weight(self, name: Name) -> float:
-        """The weight of a program in draws, 0 to 1."""
+        """The probability that a draw of this program is accepted, 0 to 1.
+
+        It is `dull_weight` if the last visits taught nothing: no answer was right, or, unless
+        `right_teaches`, all were.
+        """
         if name in self.state.barred:
             return 0.0
         shares = self.state.visits.get(name, [])
@@ -155,26 +177,34 @@ class Curriculum:
         return min(1.0, self.settings.dull_weight) if is_dull else 1.0
 
     def visited(self, name: Name, solved: float) -> None:
-        """Args:
-        solved: share of right answers.
+        """Note the result of a visit.
+
+        Args:
+            solved: share of right answers to the program, 0 to 1.
         """
         shares = [*self.state.visits.get(name, []), solved]
         self.state.visits[name] = shares[-self.settings.visits :]
+        # Promotion asks about the stage's highest level alone.
         if name.level == max(self.mix):
             self.state.recent = [*self.state.recent, solved][-self.settings.promote_after :]
 
     def bar(self, name: Name) -> None:
+        """Never draw this program again."""
         self.state.barred.add(name)
 
     def stepped(self, seconds: float) -> Promotion | None:
-        """A step is done: the stage may be passed, by answers in training, or used up.
+        """Count a finished step, and pass to the next stage if this one is solved or used up.
 
         Args:
             seconds: that the step took.
+
+        Returns:
+            The promotion; None if the stage goes on or is the last.
         """
         state, limits = self.state, self._limits[self.state.stage]
         state.steps_in_stage += 1
         state.seconds_in_stage += seconds
+        # A share of few programs is noise, so nothing is decided before the window is full.
         if len(state.recent) >= self.settings.promote_after:
             share = fmean(state.recent)
             if share >= self.settings.promote_at:
@@ -184,8 +214,10 @@ class Curriculum:
         return None if has_steps and has_time else self._promoted(None)
 
     def validated(self, solved: Mapping[int, float]) -> Promotion | None:
-        """Args:
-        solved: level -> share of held-out programs solved greedily.
+        """Pass to the next stage if enough held-out programs of the highest level are solved.
+
+        Args:
+            solved: level -> share of held-out programs solved greedily.
         """
         share = solved.get(max(self.mix))
         if share is None or share < self.settings.promote_at:
@@ -195,6 +227,7 @@ class Curriculum:
     def _promoted(self, share: float | None) -> Promotion | None:
         if self.state.stage + 1 == len(self.stages):
             return None
+        # The next stage begins with an empty window: results of this one would end it at once.
         self.state.stage += 1
         self.state.steps_in_stage = 0
         self.state.seconds_in_stage = 0.0
@@ -203,7 +236,11 @@ class Curriculum:
 
 
 def _levels(stage: recipe.CurriculumStage, sizes: Mapping[int, int]) -> dict[int, float]:
-    """Level -> share."""
+    """The levels of a stage, each with its share of a step's programs; shares sum to 1.
+
+    Raises:
+        UsageError: a level without programs, a weight below 0, or no level at all.
+    """
     wanted = {name: weight for name, weight in stage.levels.items() if weight}
     known = {str(level) for level, size in sizes.items() if size}
     if not wanted or min(wanted.values()) < 0 or not wanted.keys() <= known:
@@ -217,7 +254,10 @@ def _levels(stage: recipe.CurriculumStage, sizes: Mapping[int, int]) -> dict[int
 
 
 def _apportioned(mix: Mapping[int, float], number: int, rng: random.Random) -> Counter[int]:
-    """How many of `number` each level gets: its share rounded down, the rest by chance."""
+    """How many of `number` programs each level gets: its share rounded down, the rest by chance.
+
+    Chance is weighted by what rounding cut off, so a rare level is not left out of every step.
+    """
     counts = Counter({level: int(share * number) for level, share in mix.items()})
     rests = [share * number - counts[level] for level, share in mix.items()]
     levels: Sequence[int] = list(mix)

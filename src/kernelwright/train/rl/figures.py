@@ -42,7 +42,7 @@ def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]
 
 
 def _codes(verdicts: Iterable[Verdict | None]) -> Record:
-    """How many answers were accepted, and refused for each reason."""
+    """The number of answers for each reason code; accepted answers count as "accepted"."""
     codes = Counter(
         "accepted" if verdict.accepted else verdict.code.value
         for verdict in verdicts
@@ -97,18 +97,22 @@ def modelled_of(outcomes: Iterable[Outcome | None]) -> list[float]:
 
 
 def faster(verdicts: Iterable[Verdict | None]) -> int:
-    """How many are right and faster than PyTorch beyond chance."""
+    """How many candidates are right and faster than PyTorch beyond chance."""
     return sum(
         verdict is not None and verdict.accepted and verdict.is_faster for verdict in verdicts
     )
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
+    """The geometric mean of positive values; None without values."""
     return math.exp(fmean(map(math.log, values))) if values else None
 
 
 def _groups(groups: Sequence[Hashable], outcomes: Sequence[Outcome | None]) -> Record:
-    """Groups by whether their answers are right, wrong, or both, which alone teaches."""
+    """How many groups have both right and wrong answers ("mixed"), right or wrong ones alone.
+
+    Answers without an outcome do not count.
+    """
     kinds: dict[Hashable, set[bool]] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if outcome is not None:

@@ -1,8 +1,8 @@
 """Learning from rows: TRL's trainer, with passes of equal numbers of tokens in place of answers.
 
-The losses are TRL's (`_compute_loss`) but for drpo, whose gradient with respect to
-log-probabilities is taken over the whole update first (`objectives.drpo`), so that cutting it into
-passes changes nothing.
+All losses but drpo are TRL's (`_compute_loss`). A term of drpo's loss spans all answers of a group,
+which may lie in different passes. So drpo's gradient with respect to log-probabilities is taken
+over the whole update first (`objectives.drpo`). Each pass then only carries it on to the weights.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ IGNORED = -100
 
 
 class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
-    """Has no loop of its own: who calls `learn` says when, and steps the optimiser."""
+    """Turns rows into gradients. It has no loop of its own: the caller of `learn` decides when, and
+    takes the optimiser's last step."""
 
     recipe: RlRecipe
 
@@ -60,22 +61,31 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         self.remove_callback(PrinterCallback)  # records and progress say it already
 
     def learn(self, model: Any, rows: Sequence[LearnedRow]) -> torch.Tensor:
-        """The mean loss of the updates; the last one's gradients are left to the caller."""
+        """Make all updates of a step but for the last one's optimiser step, which the caller takes.
+
+        Args:
+            rows: of all processes, the same in each.
+
+        Returns:
+            The mean loss of the updates, a scalar. Gradients of the last update are in the model.
+        """
         updates = self.recipe.objective.updates
         rows = self._with_reference(rows)
         losses = []
+        # Whole groups go to an update: drpo compares the answers of a group within one loss.
         for number in range(updates):
             if number:
                 self.accelerator.clip_grad_norm_(model.parameters(), self.args.max_grad_norm)
                 self.optimizer.step()
                 model.zero_grad()
             losses.append(self._update(model, [r for r in rows if r.group % updates == number]))
+        # The caller gives the GPU free for timing next: no kernel may still be in the queue.
         if self.args.device.type == "cuda":
             torch.cuda.synchronize(self.args.device)
         return torch.stack(losses).mean()
 
     def _with_reference(self, rows: Sequence[LearnedRow]) -> Sequence[LearnedRow]:
-        """With log-probabilities of the model that the run began with, where the loss asks."""
+        """Add log-probabilities of the model that the run began with, if the loss has a KL term."""
         if not self.recipe.objective.kl:
             return rows
         reference = self.logps([row.text for row in rows], self.ref_model)
@@ -84,9 +94,10 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         ]
 
     def _update(self, model: Any, rows: Sequence[LearnedRow]) -> torch.Tensor:
-        """Gradients of one update, from passes of equal numbers of tokens; its loss."""
+        """Add the gradients of one update to the model's; returns the update's loss."""
         if self._is(Loss.DRPO):
             loss, gradients = self._whole_gradient(model, rows)
+            # Groups of one kind have no gradient: their passes would cost time and change nothing.
             taught = [number for number, gradient in enumerate(gradients) if gradient.any()]
             per_row = self._pass_all(
                 model, [rows[n] for n in taught], [gradients[n] for n in taught], 1.0
@@ -104,11 +115,15 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         gradients: Sequence[np.ndarray] | None,
         row_weight: float,
     ) -> torch.Tensor:
-        """Sum of the losses of all passes.
+        """Run the rows forward and backward, in passes of at most `micro_tokens`.
 
         Args:
-            gradients: with respect to log-probabilities of each row's tokens; None: of TRL's loss.
-            row_weight: of a row's loss, where losses are means over a pass's rows.
+            gradients: for each row, (its answer's tokens,) the loss's gradient with respect to
+                log-probabilities. None: TRL's loss is taken.
+            row_weight: factor of a row's loss in the whole; for TRL's loss only.
+
+        Returns:
+            The sum of the losses of this process's passes, a scalar.
         """
         total = torch.zeros((), device=self.args.device)
         passes = self._passes([len(row.text) for row in rows])
@@ -119,12 +134,14 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
                 pad_id=self._tokenizer.pad_token_id,
                 device=self.args.device,
             )
+            # TRL's loss is a mean over the pass's rows, and passes differ in their number of rows.
             weight = row_weight * len(numbers)
             if gradients is not None:
                 weight = 1.0
                 mask = inputs["completion_mask"].cpu().numpy().astype(bool)
                 spread_out = spread([gradients[n] for n in numbers if n >= 0], mask)
                 inputs["gradients"] = torch.from_numpy(spread_out).to(self.args.device)
+            # Gradients add up here and are exchanged between processes once, in the last pass.
             is_last = turn == len(passes) - 1
             with nullcontext() if is_last else self.accelerator.no_sync(model):
                 with self.compute_loss_context_manager():
@@ -147,14 +164,18 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
     def _whole_gradient(
         self, model: Any, rows: Sequence[LearnedRow]
     ) -> tuple[float, list[np.ndarray]]:
-        """drpo's loss over an update, and its gradient with respect to the log-probability of each
-        token of each row."""
+        """drpo's loss over an update, and its gradient with respect to log-probabilities.
+
+        Returns:
+            The loss, and for each row a float32 array (its answer's tokens,).
+        """
         if not rows:
             return 0.0, []
         objective = self.recipe.objective
         now = self.logps([row.text for row in rows], model)
         lengths = np.array([len(row) for row in now])
         mask = np.arange(lengths.max()) < lengths[:, None]
+        # Without old log-probabilities the policy that learns wrote the answers: the KL is 0.
         old = [
             new if row.old_logps is None else row.old_logps
             for row, new in zip(rows, now, strict=True)
@@ -183,12 +204,13 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         return loss.item(), [gradient[number][mask[number]] for number in range(len(rows))]
 
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        """TRL's, or the one that has a gradient that is given."""
+        """TRL's loss, or for drpo a sum whose gradient is that of `_whole_gradient`."""
         if "gradients" not in inputs:
             loss: torch.Tensor = super()._compute_loss(model, inputs)
             return loss
         ids, mask = inputs["completion_ids"], inputs["completion_mask"]
         logps, _, _ = self._get_per_token_logps_and_entropies(model, ids, mask, ids.shape[1])
+        # The chain rule: the given factors are constants here, so backward carries them to weights.
         return (logps * inputs["gradients"]).sum()
 
     def _get_per_token_logps_and_entropies(
@@ -212,6 +234,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         labels = input_ids.masked_fill(attention_mask == 0, IGNORED)
         with self.accelerator.autocast():
             outputs = model(input_ids=input_ids, labels=labels, fused_lm_head=True)
+        # The first token of a row follows nothing, so the model has no log-probability for it.
         first = outputs.log_probs.new_zeros((len(input_ids), 1))
         logps = torch.cat([first, outputs.log_probs], dim=1)
         entropy = (
@@ -233,9 +256,13 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def logps(self, texts: Sequence[Text], model: Any) -> list[np.ndarray]:
-        """Log-probabilities of each text's answer: (tokens,) float32; in every process."""
+        """Log-probabilities of each text's answer, (its tokens,) float32, in the order of `texts`.
+
+        Processes share the passes, and each gets all results.
+        """
         by_number: dict[int, np.ndarray] = {}
         for numbers in self._passes([len(text) for text in texts]):
+            # `~number` fills up a pass (`passes_of`): the row is computed and its result dropped.
             few = [texts[max(number, ~number)] for number in numbers]
             ids, mask = ids_and_mask(few, pad_id=self._tokenizer.pad_token_id)
             read, counted = (torch.from_numpy(rows).to(self.args.device) for rows in (ids, mask))
@@ -256,5 +283,9 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
 
 
 def _never_asked(**_: Any) -> list[float]:
-    """TRL's trainer insists on a reward function; ours come with the batch."""
+    """Stands for the reward function that TRL's trainer insists on. Rewards come with the batch.
+
+    Raises:
+        AssertionError: always; TRL's own loop is not used.
+    """
     raise AssertionError("TRL's own loop scores nothing here")

@@ -1,7 +1,7 @@
 """Answers as rows of tokens, and rows as batches of a forward pass.
 
-A row is a request and the answer to it, padded behind: nothing that counts sees padding under a
-causal mask, so that no other mask is needed and attention runs at its fastest.
+A row is a request and the answer to it, with padding at the end. Under a causal mask no token of
+the row attends to that padding. So no other mask is needed, and attention takes its fastest path.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,13 @@ class LearnedRow:
 def tensors(
     rows: Sequence[LearnedRow], *, alpha: float, pad_id: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
-    """A batch as `GRPOTrainer._compute_loss` takes it, B rows of T tokens; requests are in
-    `completion_ids` too, and `completion_mask` (B, T) is 1 on answers alone.
+    """A batch as `GRPOTrainer._compute_loss` takes it: B rows, padded to T tokens.
+
+    Requests are in `completion_ids` too, and the prompts are empty: `completion_mask`, 1 on answers
+    alone, tells both apart.
+
+    Args:
+        alpha: factor of advantages on the tokens of plans.
 
     Returns:
         prompt_ids, prompt_mask (B, 0); completion_ids, completion_mask, advantages and, where rows
@@ -52,6 +57,7 @@ def tensors(
     )
     in_plan = torch.from_numpy(is_plan)
     advantages = by_token(plan, code, in_plan, alpha=alpha)
+    # A part replaces the answer's advantage on its tokens. Tokens of plans keep their factor there.
     for number, row in enumerate(rows):
         begin = len(row.text.prompt)
         for part in row.credit.parts:
@@ -66,6 +72,7 @@ def tensors(
         "completion_mask": torch.from_numpy(mask.astype(np.int64)),
         "advantages": advantages,
     }
+    # All rows have old log-probabilities, or none has: they are computed for whole batches.
     old = [row.old_logps for row in rows if row.old_logps is not None]
     if old:
         arrays["old_per_token_logps"] = torch.from_numpy(spread(old, mask))
@@ -76,7 +83,12 @@ def tensors(
 
 
 def spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
-    """(B, T) float32: values of each row where its mask is true, else 0."""
+    """Lay out values on a batch: (B, T) float32, 0 where the mask is false.
+
+    Args:
+        values: for each row that has answer tokens, (their number,), in the order of the rows.
+        mask: (B, T) bool, true on the answers' tokens.
+    """
     rows = np.zeros(mask.shape, dtype=np.float32)
     rows[mask] = np.concatenate(values)
     return rows
@@ -85,11 +97,16 @@ def spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
 def passes_of(
     lengths: Sequence[int], micro_tokens: int, *, process: int = 0, processes: int = 1
 ) -> list[list[int]]:
-    """Numbers of the rows in each pass of one of several processes.
+    """The passes of one process: for each pass, the numbers of its rows.
 
-    All have as many passes, since sharded weights are gathered in each, and as many rows in the
-    same pass, since figures of rows are. What is missing is made up for by `~number` of a row that
-    another process has: it is to count for nothing.
+    Every process makes the same number of passes, because sharded weights are gathered in each of
+    them. In the same pass all have the same number of rows, because figures of rows are gathered.
+    A process that lacks a row gets `~number`, with the number of a row that another process has.
+    The caller makes that row count for nothing.
+
+    Args:
+        lengths: tokens of each row.
+        micro_tokens: tokens of a pass of one process, padding included.
     """
     passes = []
     for numbers in micro_batches(lengths, micro_tokens * processes):
@@ -100,7 +117,8 @@ def passes_of(
 
 
 def blank(row: LearnedRow) -> LearnedRow:
-    """A row of which no token is an answer's."""
+    """The same tokens as a row without an answer: all of them belong to the request. Such a row
+    keeps processes in step and adds nothing to any sum."""
     text = Text([*row.text.prompt, *row.text.answer], [])
     old = None if row.old_logps is None else row.old_logps[:0]
     reference = None if row.reference_logps is None else row.reference_logps[:0]

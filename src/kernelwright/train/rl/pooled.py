@@ -1,7 +1,7 @@
 """Answers of a pool in place of a writer: stored tokens, verdicts and log-probabilities.
 
-Any number of runs learn from the same verdicts, each for several epochs, without a GPU that judges.
-Ratios are taken against the policy that wrote the pool.
+Any number of runs can learn from the same verdicts, each for several epochs, without a GPU that
+judges. Ratios and KL are taken against the policy that wrote the pool.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ LEAST = 2
 
 
 class PooledAnswers:
-    """Gives the answers of a pool to whoever asks its programs."""
+    """Answers questions about a pool's programs from the pool, as an `Asker` does by writing."""
 
     def __init__(
         self, folder: Path, tokenizer: "PreTrainedTokenizerBase", recipe: RlRecipe
@@ -60,6 +60,7 @@ class PooledAnswers:
             )
         self._step_verdicts = read_verdicts(folder / STEPS) if recipe.objective.by_kernel else None
         self._known_steps: dict[str, tuple[JudgedStep, ...]] = {}
+        # By text: a question has the program's text, not its name in the pool.
         self.programs: dict[str, PoolProgram] = {
             program.text: program
             for program in read_pool(folder)
@@ -75,8 +76,10 @@ class PooledAnswers:
     def ask(
         self, questions: Sequence[Question], *, samples: int, sampling: Sampling
     ) -> list[Rollout]:
-        """At most `samples` stored answers to each question, those that tell most first: the greedy
-        answer, then the judged ones, then those without a candidate."""
+        """At most `samples` stored answers to each question, with their verdicts.
+
+        Judged answers come first, the greedy one before all. Answers without a candidate follow.
+        """
         del sampling  # the answers are written
         return [
             self._rollout(question, prompt, answer)
@@ -111,7 +114,10 @@ class PooledAnswers:
 
 
 def _members(program: PoolProgram) -> list[PoolAnswer]:
-    """The answers of the policy that are known to be right or wrong."""
+    """The answers of the policy that are known to be right or wrong, judged ones first.
+
+    The teacher's answers are left out: they have no tokens and no log-probabilities.
+    """
     settled = [
         answer
         for answer in program.answers
@@ -121,7 +127,13 @@ def _members(program: PoolProgram) -> list[PoolAnswer]:
 
 
 def _check_same(head: Record, recipe: RlRecipe, folder: Path) -> None:
-    """Refuse a pool whose requests or draws are not those of the recipe."""
+    """Refuse a pool that was made otherwise than the recipe says.
+
+    Stored log-probabilities hold at one temperature. Requests name precision and mode.
+
+    Raises:
+        UsageError: temperature, precision or mode differ.
+    """
     wanted = {
         "writer.temperature": (head["writer"]["temperature"], recipe.rollouts.temperature),
         "judging.precision": (head["judging"]["precision"], recipe.judging.precision),

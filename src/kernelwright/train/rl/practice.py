@@ -1,6 +1,6 @@
-"""The rounds of a run, but for learning: programs drawn, answers written, verdicts waited for.
+"""A step up to its verdicts: draws programs, has answers written and judged, waits for verdicts.
 
-One process of a run does this, the one that speaks for all.
+Only the main process of a run does this.
 """
 
 import random
@@ -61,6 +61,8 @@ class Settled:
 
 
 class Practice:
+    """Makes the batch of each step, and settles it."""
+
     def __init__(
         self,
         recipe: RlRecipe,
@@ -81,11 +83,11 @@ class Practice:
         """Content of candidates that an audit rejected -> its verdict, which holds from then on."""
 
     def begin(self, step: int) -> Batch:
-        """Answers to a step's programs, on their way to being judged.
+        """Draw a step's programs and have answers written. Judging still goes on when this returns.
 
         Raises:
             UsageError: no program is left that may be drawn.
-            UsageError, InfraError: as `Writer.write`.
+            UsageError, InfraError: as `AnswerWriter.write`.
         """
         began, before = time.monotonic(), self._judges.num_judged
         waited_s = self.asker.lock_wait_s
@@ -105,8 +107,14 @@ class Practice:
         )
 
     def further_turn(self, batch: Batch) -> list[Rollout]:
-        """The judge's findings on wrong answers go back to the model; its second answers join the
-        batch."""
+        """Give the findings on wrong answers back to the model, and add its second answers to the
+        batch.
+
+        Waits for the verdicts on the first answers.
+
+        Returns:
+            The second answers; none if the recipe has one turn.
+        """
         if self.recipe.rollouts.turns < 2:
             return []
         settled = self.settle(batch)
@@ -130,7 +138,7 @@ class Practice:
         return more
 
     def settle(self, batch: Batch) -> Settled:
-        """Waits for all verdicts of a batch.
+        """Wait for all verdicts of a batch, and turn them into outcomes.
 
         Raises:
             UsageError, InfraError: no judge can be started.
@@ -146,17 +154,20 @@ class Practice:
         outcomes: list[Outcome | None] = []
         for rollout, finding in zip(batch.rollouts, findings, strict=True):
             verdict = None if finding is None else finding.verdict
+            # The program itself cannot be judged by: every further answer to it would be wasted.
             if finding is not None and finding.is_usage:
                 self.curriculum.bar(rollout.question.name)
+            # The judges keep their first verdict on a text; an audit may have refused it since.
             if verdict is not None and self.overruled:
                 verdict = self.overruled.get(content_of_answer(rollout), verdict)
+            # A failure of ours says nothing about the answer, so it must not count as wrong.
             is_ours = finding is not None and verdict is None
             verdicts.append(verdict)
             outcomes.append(None if is_ours else outcome_of(rollout, verdict))
         return Settled(verdicts=verdicts, outcomes=outcomes)
 
     def visited(self, batch: Batch, outcomes: Sequence[Outcome | None]) -> None:
-        """Have the curriculum know how often each program was solved, at the first turn."""
+        """Tell the curriculum the share of right first answers to each program."""
         solved: dict[Name, list[bool]] = {}
         for rollout, outcome in zip(batch.rollouts, outcomes, strict=True):
             if outcome is not None and rollout.turn == 0:
@@ -183,10 +194,15 @@ class Practice:
         return questions
 
     def question(self, name: Name) -> Question | None:
-        """None where the program is a benchmark's."""
+        """The question about a program to learn from; None if it is a benchmark's."""
         return self.question_of(name, self.programs.train[name.level][name.number])
 
     def question_of(self, name: Name, source: ProgramSource) -> Question | None:
+        """As `question`, for any program.
+
+        Args:
+            name: that the question has; not looked up.
+        """
         program = opened(source, self.recipe.programs.avoid)
         return None if program is None else self.asker.question(name, program, source.text)
 
@@ -202,7 +218,7 @@ class Practice:
         }
 
     def restored(self, values: Mapping[str, Any]) -> Batch:
-        """The state that `saved` returned; its candidates are judged anew."""
+        """The batch that `saved` described. Its answers are read and judged again."""
         names = {Name(*line["name"]) for line in values["rollouts"]}
         questions = {name: self.question(name) for name in names}
         rollouts = restored(
@@ -222,7 +238,11 @@ class Practice:
 
 
 def outcome_of(rollout: Rollout, verdict: Verdict | None) -> Outcome:
-    """The outcome of an answer, with its estimated speed-up where it is correct."""
+    """The outcome of an answer. A correct one has its estimated speed-up too, timed or not.
+
+    Args:
+        verdict: None if the answer holds no candidate.
+    """
     candidate = rollout.answer.candidate
     if verdict is None or not verdict.accepted or candidate is None:
         return Outcome.of(verdict)
@@ -231,6 +251,10 @@ def outcome_of(rollout: Rollout, verdict: Verdict | None) -> Outcome:
 
 
 def content_of_answer(rollout: Rollout) -> str:
-    """Digest of program and candidate; of an answer that has one."""
+    """The digest of program and candidate, the same for equal texts.
+
+    Raises:
+        AssertionError: the answer holds no candidate.
+    """
     assert rollout.answer.candidate is not None
     return content_of(rollout.question.reference, rollout.answer.candidate.source)

@@ -1,4 +1,4 @@
-"""The programs of a run: to learn from, and held out; read from files, or drawn into one."""
+"""The programs of a run, to learn from and held out. They are read from files, or drawn first."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,6 +42,8 @@ class ProgramSource:
 
 @dataclass(slots=True)
 class TrainingPrograms:
+    """The programs of a run, by level."""
+
     train: dict[int, list[ProgramSource]] = field(default_factory=lambda: defaultdict(list))
     """By level."""
     held_out: dict[int, list[ProgramSource]] = field(default_factory=lambda: defaultdict(list))
@@ -58,7 +60,9 @@ def programs_of(
     say: Say,
     stored: Iterable[PoolProgram] = (),
 ) -> TrainingPrograms:
-    """Each program once, on one side. Which of them are a benchmark's is seen when they are opened.
+    """Read all programs, each once, and put each on one side: to learn from, or held out.
+
+    Programs to learn from may still be a benchmark's here. `opened` sees that when they are used.
 
     Args:
         folder: of the run; programs to draw are drawn into it, once.
@@ -82,6 +86,7 @@ def programs_of(
     if pooled:
         own_files, files = own_files + files, []
     validation = {source.fingerprint: source for source, _ in _read(own_files)}
+    # Held-out programs count as seen: other files may have them too, and they must not be learnt.
     seen = set(validation)
     for source, split in chain(pooled, _read(files)):
         if source.fingerprint in seen:
@@ -89,6 +94,7 @@ def programs_of(
         seen.add(source.fingerprint)
         if not own_files and split is None:
             split = split_of(source.fingerprint, recipe.validation.share, recipe.seed)
+        # Programs that a data set holds back are never learnt from, even if other files validate.
         if split != VALIDATION:
             programs.train[source.level].append(source)
         elif not own_files:
@@ -103,7 +109,10 @@ def programs_of(
 
 
 def _chosen(held: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
-    """The same whatever the order of files: at most so many of each level."""
+    """At most `validation.programs` of each level, without those of benchmarks.
+
+    The choice depends on the programs and the seed alone, not on the order of files.
+    """
     by_level: dict[int, list[ProgramSource]] = defaultdict(list)
     for source in sorted(held, key=lambda source: derive(recipe.seed, source.fingerprint)):
         by_level[source.level].append(source)
@@ -135,7 +144,7 @@ def opened(source: ProgramSource, avoid: tuple[str, ...]) -> Program | None:
 
 
 def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
-    """The file of programs that the recipe has drawn, finished if drawing was cut short."""
+    """Draw the recipe's programs into `out`, or finish a file that was cut short. Returns `out`."""
     groups = tuple(
         LevelGroup(name=f"level {level}", level=int(level), num=number, may_lack=True)
         for level, number in recipe.programs.draw.items()
@@ -152,7 +161,8 @@ def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
 
 
 def _is_whole(file: Path, number: int) -> bool:
-    """Whether all programs are there, whichever version drew them: a run goes on with its own."""
+    """Whether a file has all programs. Another version may have drawn them: a run that is resumed
+    keeps the programs that it began with."""
     record.cut_torn_line(file)
     if not file.exists():
         return False

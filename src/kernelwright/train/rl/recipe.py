@@ -52,6 +52,8 @@ class Mix(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RlModelSettings:
+    """The model that learns."""
+
     path: str
     """Folder of a causal language model in Hugging Face's layout, or "embedded"."""
     dtype: Dtype = Dtype.FLOAT32
@@ -73,6 +75,8 @@ class ProgramSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurriculumStage:
+    """The levels of a stage, and when it ends at the latest."""
+
     levels: Mapping[str, float]
     """Level -> weight. The highest level is the one that promotion asks about."""
     max_steps: int | None = None
@@ -83,6 +87,8 @@ class CurriculumStage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurriculumSettings:
+    """The stages of a curriculum, and how programs are drawn within them."""
+
     mix: Mix = Mix.STAGES
     stages: tuple[CurriculumStage, ...] = ()
     """All levels alike where none are given."""
@@ -139,6 +145,8 @@ class RlJudgingSettings(pool.JudgingSettings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Objective:
+    """Reward and loss, with the numbers of their formulas (docs/rewards.md)."""
+
     loss: Loss = Loss.GRPO
     reward: str = "rule_and_execution"
     updates: int = 1
@@ -173,7 +181,7 @@ class Objective:
 
     @property
     def right_teaches(self) -> bool:
-        """Whether answers that are all right may differ in what they are credited with."""
+        """Whether answers that are all right may get different credit, for their speed."""
         if self.loss is Loss.DRPO:
             return self.contrasts_right
         return self.reward not in ("rule_and_execution", "partial_credit")
@@ -197,6 +205,8 @@ class RlOptimizerSettings(supervised.OptimizerSettings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RlCheckpointSettings(supervised.CheckpointSettings):
+    """How often checkpoints are written, with another default than in supervised training."""
+
     every_steps: int = 50
 
 
@@ -224,6 +234,11 @@ class Audits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RlRecipe:
+    """All settings of a run of `train rl`.
+
+    The constructor raises UsageError for values that are out of range or contradict each other.
+    """
+
     budget: TrainingBudget
     model: RlModelSettings
     programs: ProgramSettings
@@ -365,7 +380,7 @@ class RlRecipe:
 
     @classmethod
     def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
-        """From a TOML file; files and models are named as seen from the current folder.
+        """Read a recipe from a TOML file. Its file names are relative to the current folder.
 
         Args:
             changes: settings in place of the file's, "objective.loss = 'grpo'" each.

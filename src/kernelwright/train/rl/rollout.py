@@ -1,6 +1,7 @@
-"""Answers of a step: programs drawn, answers written and read, candidates handed to the judges.
+"""Answers of a step: has them written, reads them, and hands their candidates to the judges.
 
-Tokens are kept as they were written: what is learnt from is not tokenised again.
+The written tokens are kept and learnt from. A text that is tokenised again may give other tokens,
+whose log-probabilities are not those of the tokens that were drawn.
 """
 
 import time
@@ -53,7 +54,7 @@ class Judges(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """A program as a model is asked about it."""
+    """A program and the conversation that asks a model for its kernels."""
 
     name: Name
     reference: str
@@ -64,7 +65,7 @@ class Question:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Rollout:
-    """One answer, as tokens."""
+    """One answer to a question: its tokens, the answer read out of them, and the judge's future."""
 
     question: Question
     turn: int = 0
@@ -85,12 +86,16 @@ class Rollout:
 
     @property
     def group(self) -> tuple[Name, int, int]:
-        """Answers that are compared: to one request. Second answers to different first answers were
-        asked differently."""
+        """The key of the answers that are compared with this one: those to the same request.
+
+        Second answers to different first answers have different requests, so the first answer's
+        seed is part of the key.
+        """
         return self.question.name, self.turn, 0 if self.parent is None else self.parent.seed
 
     @property
     def counted_as(self) -> str:
+        """`CANDIDATE`, or why the answer holds none: a member of `Malformed`."""
         if self.answer.candidate is not None:
             return CANDIDATE
         if self.is_cut_off:
@@ -99,7 +104,7 @@ class Rollout:
         return self.answer.malformed
 
     def finding(self) -> JudgedCandidate | None:
-        """None where there is nothing to judge; waits for it.
+        """Wait for the judge's finding; None if the answer holds no candidate.
 
         Raises:
             UsageError, InfraError: no judge can be started.
@@ -108,7 +113,11 @@ class Rollout:
 
 
 class Asker:
-    """Has answers written, reads them, and hands candidates in as soon as a program's are there."""
+    """Has answers written, reads them, and hands their candidates to the judges.
+
+    A request's candidates are handed in once all its answers are written, while the model still
+    writes answers to other requests.
+    """
 
     def __init__(
         self,
@@ -120,7 +129,7 @@ class Asker:
     ) -> None:
         """
         Args:
-            request: of a program: device and rules are the run's.
+            request: makes the request for a program, with the run's precision and mode.
             device: that answers are written on.
         """
         self._tokenizer, self._writer, self._judges = tokenizer, writer, judges
@@ -131,15 +140,20 @@ class Asker:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Around what this process computes on the GPU. Not to be nested."""
+        """Hold the GPU for this process's own computing: nobody takes times meanwhile.
+
+        Not to be nested. The time until the GPU was free is added to `lock_wait_s`.
+        """
         began = time.monotonic()
         with self._judges.undisturbed(), computing(self._device):
             self.lock_wait_s += time.monotonic() - began
             yield
 
     def question(self, name: Name, program: Program, text: str) -> Question:
-        """Args:
-        text: of the program, canonical.
+        """The question about a program.
+
+        Args:
+            text: the program's canonical text.
         """
         messages = tuple(conversation(self._request(program)))
         return Question(name=name, reference=text, program=program, messages=messages)
@@ -147,7 +161,10 @@ class Asker:
     def ask(
         self, questions: Sequence[Question], *, samples: int, sampling: Sampling
     ) -> list[Rollout]:
-        """`samples` answers to each, judged in the background; those to one program side by side.
+        """Have `samples` answers to each question written; they are judged in the background.
+
+        Returns:
+            The answers to the first question, then those to the second, and so on.
 
         Raises:
             UsageError, InfraError: as `AnswerWriter.write`.
@@ -159,6 +176,7 @@ class Asker:
                 Rollout(
                     question=question,
                     prompt=prompt,
+                    # By program and number: an answer does not depend on those asked for beside it.
                     seed=derive(sampling.seed, *question.name, number),
                 )
                 for number in range(samples)
@@ -169,7 +187,11 @@ class Asker:
     def ask_again(
         self, before: Sequence[Rollout], *, samples: int, sampling: Sampling
     ) -> list[Rollout]:
-        """`samples` further answers to each that was wrong; the model is told why."""
+        """Have `samples` second answers written after each wrong first answer and its finding.
+
+        Args:
+            before: wrong first answers. Their findings are waited for.
+        """
         rollouts = []
         for first in before:
             finding = first.finding()
@@ -190,9 +212,9 @@ class Asker:
         return rollouts
 
     def take(self, rollouts: Sequence[Rollout]) -> None:
-        """Read what is written, and hand candidates in; also those of a run that is gone on with.
+        """Read answers from tokens that are written, and hand their candidates to the judges.
 
-        Not from two threads at once.
+        Resumed runs call this for answers that a checkpoint kept. Not from two threads at once.
         """
         self._read_all(rollouts)
         by_program: dict[str, list[Rollout]] = defaultdict(list)
@@ -205,7 +227,7 @@ class Asker:
                 asked.future = future
 
     def _read_all(self, rollouts: Sequence[Rollout]) -> None:
-        """Answers out of tokens."""
+        """Set each rollout's `answer` from its tokens."""
         # Marks of plan and code are no special tokens to the tokenizer: they stay.
         texts = self._tokenizer.batch_decode(
             [
@@ -221,7 +243,8 @@ class Asker:
         left: dict[Any, list[Rollout]] = defaultdict(list)
         missing = Counter(rollout.group for rollout in rollouts)
         taken = []
-        # Beside the GPU, which would wait while answers are read.
+        # In a thread beside decoding: the GPU would be idle while answers are read. One thread
+        # only, since `take` must not run twice at once.
         with self.computing(), ThreadPoolExecutor(1, "read") as reading:
             for number, written in self._writer.write(
                 [rollout.prompt for rollout in rollouts],
@@ -234,7 +257,7 @@ class Asker:
                 if len(left[unwritten.group]) == missing[unwritten.group]:
                     taken.append(reading.submit(self.take, left.pop(unwritten.group)))
         for done in taken:
-            done.result()
+            done.result()  # raises here what failed in the thread
 
 
 def _keep(rollout: Rollout, written: WrittenTokens) -> None:
@@ -243,7 +266,9 @@ def _keep(rollout: Rollout, written: WrittenTokens) -> None:
 
 
 def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
-    """The state that a resumed run needs of answers that were not learnt from yet."""
+    """Plain data from which a resumed run makes its pending answers again. Texts and verdicts are
+    left out: both follow from the tokens."""
+    # Parents are left out too: second answers are written when a batch is due, never before.
     return [
         {
             "name": list(rollout.question.name),

@@ -1,6 +1,4 @@
-"""The work of the one process that speaks for a run beside learning: answers, credit, validation,
-audits, records.
-"""
+"""The main process's work beside learning: answers, credit, validation, audits, records."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -47,6 +45,8 @@ class Lesson:
 
 
 class Rounds:
+    """Lessons, validations and audits of a run, with their records; in the main process alone."""
+
     def __init__(
         self,
         *,
@@ -66,7 +66,9 @@ class Rounds:
         self._plan_length = partial(plan_length, tokenizer=tokenizer, mark=plan_mark(tokenizer))
 
     def lesson(self, batch: Batch) -> Lesson:
-        """The lesson of a batch, whose verdicts are waited for.
+        """Wait for a batch's verdicts, and turn its answers into rows with credit.
+
+        Answers without an outcome or without tokens have no row.
 
         Raises:
             UsageError, InfraError: no judge can be started.
@@ -80,6 +82,7 @@ class Rounds:
         )
         self.practice.visited(batch, settled.outcomes)
         self.watch.note(rollouts, settled.outcomes, rewards)
+        # Groups get numbers in turn: `RowTrainer.learn` deals them out to updates by number.
         groups = [rollout.group for rollout in rollouts]
         numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
         credits = credits_of(groups, settled.outcomes, rewards, objective)
@@ -105,15 +108,17 @@ class Rounds:
         step = line["step"]
         self._say(words)
         if self.watch.is_due(step):
+            # Recycled judging does not measure this share; the fresh judging of an audit does.
             share = self._audit(step)
             line = line | {"own_kernel_share": line["own_kernel_share"] or share}
         record.append(self.folder / RECORDS, [{"record": RL_STEP, **line}])
         self._promoted(step, self.practice.curriculum.stepped(line["seconds"]["step"]))
 
     def validate(self, step: int) -> Validated:
-        """
+        """Validate, record the figures, and pass to the next stage if the held-out programs say so.
+
         Raises:
-            UsageError, InfraError: answers cannot be had, or not be judged.
+            UsageError, InfraError: answers cannot be written or judged.
         """
         validated = self._validation.run()
         line = {"record": "rl_validation", "step": step, "by_level": validated.by_level}
@@ -140,7 +145,11 @@ class Rounds:
         self._say(f"step {step}  stage {promotion.before} -> {promotion.after}")
 
     def _audit(self, step: int) -> float | None:
-        """The mean share of GPU time in own kernels, which fresh judging measures."""
+        """Judge the noted candidates again, record the findings, and overrule what is refused.
+
+        Returns:
+            The mean share of GPU time in candidates' own kernels; None if it was not measured.
+        """
         records, refused = self.watch.audit(step)
         record.append(self.folder / AUDITS, records)
         self.practice.overruled |= refused
@@ -153,6 +162,7 @@ class Rounds:
     # -- going on
 
     def save(self, folder: Path) -> None:
+        """Write the state of curriculum, watch and overruled texts into a checkpoint."""
         state = {
             "curriculum": self.practice.curriculum.state.to_json(),
             "overruled": {name: v.to_json() for name, v in self.practice.overruled.items()},
@@ -161,6 +171,7 @@ class Rounds:
         (folder / STATE).write_text(json.dumps(state))
 
     def restore(self, folder: Path) -> None:
+        """Take up the state that `save` wrote."""
         state = json.loads((folder / STATE).read_text())
         self.practice.curriculum.state = CurriculumState.from_json(state["curriculum"])
         self.practice.overruled = {
@@ -169,13 +180,14 @@ class Rounds:
         self.watch.restore(state["watch"])
 
     def save_pending(self, batches: list[Batch], folder: Path) -> None:
+        """Keep batches that are not learnt from yet, as tensors that load without pickled code."""
         saved = [self.practice.saved(batch) for batch in batches]
         for step in saved:
             step["old_logps"] = [torch.from_numpy(values) for values in step["old_logps"]]
         torch.save(saved, folder / PENDING)
 
     def restore_pending(self, folder: Path) -> list[Batch]:
-        """Nothing where weights alone are gone on from."""
+        """The batches that a checkpoint kept; empty if the run goes on from weights alone."""
         if not (folder / PENDING).exists():
             return []
         saved: list[dict[str, Any]] = torch.load(folder / PENDING, weights_only=True)

@@ -56,7 +56,16 @@ MakeJudges = Callable[[JudgeRecipe, int | None, str, int], Any]
 def standing_judges(
     recipe: JudgeRecipe, workers: int | None, cluster: str, num_training: int
 ) -> StandingJudges:
-    """Raises UsageError: the cluster cannot be used."""
+    """The judges of a run, not yet started: on this machine, or on a Ray cluster.
+
+    Args:
+        workers: judges at once; None: one a core.
+        cluster: address of the cluster; empty: this machine.
+        num_training: GPUs that train and write here.
+
+    Raises:
+        UsageError: the cluster cannot be used.
+    """
     if cluster:
         return StandingJudges(cluster_pools(recipe, workers, cluster))
     return StandingJudges(local_pools(recipe, workers, num_training=num_training))
@@ -88,6 +97,8 @@ def train_rl(
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     process = this_process()
     is_main = process.is_main_process
+    # The main process goes first: it makes the folder, and removes half-written checkpoints before
+    # others look for the newest.
     with process.main_process_first():
         if is_main:
             open_folder(recipe, folder, resume=resume)
@@ -95,6 +106,7 @@ def train_rl(
     with ExitStack() as stack:
         dtype = getattr(torch, recipe.model.dtype)
         model, tokenizer = load_model(folder_of(recipe.model.path), "cpu", dtype)
+        # Before the trainer is made: the writer copies the model, and TRL replaces its `forward`.
         rounds = None
         if is_main:
             rounds = stack.enter_context(
@@ -142,7 +154,11 @@ def _rounds(
     say: Say,
     make_judges: MakeJudges,
 ) -> Iterator[Rounds]:
-    """With judges that stand ready until the run ends."""
+    """The rounds of a run. Judges and auditors stop when the context ends.
+
+    Raises:
+        UsageError: the pool, a file of programs or the model cannot be used.
+    """
     pool = recipe.rollouts.pool
     pooled = PooledAnswers(Path(pool), tokenizer, recipe) if pool else None
     stored = () if pooled is None else pooled.programs.values()
@@ -187,7 +203,8 @@ def _rounds(
 
 
 def _begun(start: Start, rounds: Rounds | None) -> list[Batch]:
-    """The records written before a run was interrupted; the rest stands where it stood, too."""
+    """Restore the rounds from a checkpoint; returns the batches that were written but not learnt
+    from. Empty for a new run, and in all processes but the main one."""
     if start.folder is None or rounds is None:
         return []
     rounds.restore(start.folder)
@@ -229,7 +246,7 @@ def _config(recipe: RlRecipe, folder: Path, steps: int, *, is_new: bool) -> GRPO
     group, objective = recipe.rollouts.group, recipe.objective
     config = GRPOConfig(
         **arguments(recipe, folder, steps),
-        # A step is one call of the trainer's, which cuts it into passes itself.
+        # A step is one call of `training_step`, which cuts its rows into passes itself.
         per_device_train_batch_size=group,
         per_device_eval_batch_size=group,
         num_generations=group,
@@ -251,6 +268,7 @@ def _config(recipe: RlRecipe, folder: Path, steps: int, *, is_new: bool) -> GRPO
 
 
 def _record_part(recipe: RlRecipe, folder: Path, rounds: Rounds, start: Start) -> None:
+    # Steps after the checkpoint are trained again: without the cut they would be recorded twice.
     lost = 0
     for name in (RECORDS, AUDITS, EXAMPLES):
         if (folder / name).exists():

@@ -1,4 +1,4 @@
-"""The trainer of a run: rounds of answers and verdicts, learnt from step by step, with its records.
+"""The trainer of a run: takes a batch from the rounds at each step, learns from it, records it.
 
 TRL's own loop generates and scores inside `_prepare_inputs`. Here a step is one call of
 `training_step`: it takes a batch that is written and judged, credits it, and learns from it.
@@ -33,6 +33,9 @@ Made = TypeVar("Made")
 
 
 class RolloutTrainer(RowTrainer):
+    """Runs in every process. The main process alone has the rounds, and sends the others the rows
+    to learn from."""
+
     control: Any
 
     def __init__(
@@ -81,12 +84,20 @@ class RolloutTrainer(RowTrainer):
                 "weights that are sharded are whole in no process, which is to answer with them",
                 remedy="serve the model: rollouts.policy and rollouts.served",
             )
+        # All processes have as many batches in line: they take part in the same collective calls.
         self._begun.extend([None] * (self._shared(len(begun)) - len(begun)))
 
     # -- a step
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-        """Written, judged, credited and learnt from; the last update is left to the caller."""
+        """Learn from the batch of this step. The last update's optimiser step is the caller's.
+
+        Args:
+            inputs: nothing; batches come from the rounds.
+
+        Returns:
+            The mean loss of the step's updates, a scalar.
+        """
         del inputs, num_items_in_batch
         self._began_s = time.monotonic()
         model.train()
@@ -104,7 +115,8 @@ class RolloutTrainer(RowTrainer):
         return loss
 
     def _next(self, model: Any) -> Batch | None:
-        """The batch to learn from; those after it are begun as the recipe says."""
+        """The batch to learn from. With `ahead`, the batch after it is begun first, so that it is
+        judged while the model learns. None in all processes but the main one."""
         step = self.state.global_step + 1
         last = min(step + self.recipe.rollouts.ahead, self.state.max_steps)
         while (number := step + len(self._begun)) <= last:
@@ -116,6 +128,7 @@ class RolloutTrainer(RowTrainer):
             self._add_old_logps(model, batch, None if batch is None else batch.rollouts)
             self._begun.append(batch)
         batch = self._begun.popleft()
+        # Second answers need the verdicts on first ones, so they cannot be written ahead.
         if self.recipe.rollouts.turns > 1:
             self._refresh()
             before = 0.0 if batch is None else batch.decode_s
@@ -126,7 +139,7 @@ class RolloutTrainer(RowTrainer):
         return batch
 
     def _refresh(self) -> None:
-        """Answers are written with the weights of now."""
+        """Give the writer the present weights, once a step at most."""
         if self._fresh_at == self.state.global_step:
             return
         self._fresh_at = self.state.global_step
@@ -160,11 +173,12 @@ class RolloutTrainer(RowTrainer):
     # -- validation, records, checkpoints
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Held-out programs, answered greedily."""
+        """Answer held-out programs greedily, and keep the weights if they are the best so far."""
         began, step = time.monotonic(), self.state.global_step
         self._refresh()
         validated = self._shared(self._on_main(lambda rounds: rounds.validate(step)))
         best = self.standing.best_score
+        # All processes decide alike from the shared score: writing sharded weights needs them all.
         if best is None or validated.score > best:
             self.standing.best_score, self.standing.best_step = validated.score, step
             self.export(BEST)
@@ -177,7 +191,11 @@ class RolloutTrainer(RowTrainer):
         return metrics
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add what a run's records say beyond transformers' own figures."""
+        """Write the records of a step or a checkpoint, and add their figures to transformers' own.
+
+        Raises:
+            UsageError: the loss or the gradient's norm is not a number.
+        """
         del start_time
         step = self.standing.step = self.state.global_step
         check_finite(logs, step)
@@ -226,7 +244,7 @@ class RolloutTrainer(RowTrainer):
     # -- processes and devices
 
     def _on_main(self, made: Callable[[Rounds], Made]) -> Made | None:
-        """The value that the process that speaks for all makes; None in the others."""
+        """The value that `made` returns in the main process; None in the others."""
         return None if self.rounds is None else made(self.rounds)
 
     def _shared(self, value: Made | None) -> Made:
@@ -238,7 +256,8 @@ class RolloutTrainer(RowTrainer):
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        """Around what is learnt: nobody takes times on the GPU meanwhile."""
+        """Hold the GPU while learning, so that nobody takes times on it; adds to the step's
+        seconds of learning."""
         rounds = self.rounds
         device = self.args.device
         with computing(device) if rounds is None else rounds.practice.asker.computing():

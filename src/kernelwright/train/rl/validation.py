@@ -16,6 +16,8 @@ from kernelwright.train.rl.rollout import Rollout
 
 @dataclass(frozen=True, slots=True)
 class Validated:
+    """The figures of one validation."""
+
     by_level: Record
     solved: Mapping[int, float]
     """Level -> share of programs whose answer is right."""
@@ -23,13 +25,16 @@ class Validated:
 
     @property
     def score(self) -> float:
-        """The score that the best weights have most of: right, and faster, means over levels."""
+        """The score by which the best weights are chosen, 0 to 2.
+
+        For each level the shares of right and of faster answers are added; levels count the same.
+        """
         levels = self.by_level.values()
         return fmean(level["pass@1"] + (level["faster"] or 0.0) for level in levels)
 
 
 class Validation:
-    """The same programs each time."""
+    """Answers the same held-out programs greedily each time, and has the answers judged."""
 
     def __init__(self, practice: Practice, *, max_tokens: int, examples: int) -> None:
         """
@@ -48,9 +53,11 @@ class Validation:
         self._kept = self._questions[:: max(1, len(self._questions) // max(examples, 1))][:examples]
 
     def run(self) -> Validated:
-        """
+        """Answer and judge all held-out programs. Failures of ours are left out of the shares.
+
         Raises:
-            UsageError, InfraError: as `Writer.write` and judging.
+            UsageError, InfraError: as `AnswerWriter.write`, or no judge can be started.
+            InfraError: our side failed on every candidate.
         """
         rollouts = self._practice.asker.ask(self._questions, samples=1, sampling=self._sampling)
         findings = [rollout.finding() for rollout in rollouts]
@@ -60,6 +67,8 @@ class Validation:
             for rollout, finding, verdict in zip(rollouts, findings, verdicts, strict=True)
             if finding is None or verdict is not None
         ]
+        # Answers without a candidate are wrong without a judge. If every candidate met a failure of
+        # ours, the share would be 0 or undefined, which would look like a bad policy.
         if not any(verdict is not None for verdict in verdicts):
             failures = [
                 finding.failure for finding in findings if finding is not None and finding.failure

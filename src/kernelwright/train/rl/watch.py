@@ -1,10 +1,10 @@
 """The watch on hacking: the fastest candidates are judged again, `fresh`, and kept on record.
 
-During training candidates are judged one after another in guests that live on. A policy that learns
-to deceive would show it in the largest speed-ups first; rewards would not tell, where all correct
-answers earn the same. Where the second verdict differs, a guest was
-deceived, or the kernel fails at sizes that only fresh judging tries. Such a text is not rewarded
-again.
+During training many candidates are judged in the same guest process, one after another. A policy
+that learns to deceive the judge would show it in the largest speed-ups first. Rewards do not rank
+so: under some of them all correct answers earn the same. If the second verdict differs, a guest
+was deceived, or the kernel fails at sizes that only fresh judging tries. Such a text is not
+rewarded again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +37,8 @@ class Noted:
 
 
 class RewardWatch:
+    """Remembers the fastest correct answers between audits, and audits them."""
+
     def __init__(self, settings: Audits, judges: Judges) -> None:
         """
         Args:
@@ -72,10 +74,11 @@ class RewardWatch:
         return step % self._settings.every_steps == 0
 
     def audit(self, step: int) -> tuple[list[Record], dict[str, Verdict]]:
-        """Judge again what was noted.
+        """Judge the noted candidates again, each in a guest of its own, and forget them.
 
         Returns:
-            A record of each, and by content the verdicts on those that are refused now.
+            A record of each, and content -> verdict of those that are refused now. A candidate that
+            our side failed to judge has neither.
 
         Raises:
             UsageError, InfraError: no judge can be started.

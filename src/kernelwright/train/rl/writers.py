@@ -1,4 +1,4 @@
-"""Who writes a step's answers: the model that learns, or a server that has its weights."""
+"""Writers of a step's answers: a copy of the model that learns, or a server with its weights."""
 
 import copy
 import json
@@ -29,8 +29,10 @@ Tokens = Sequence[int]
 
 
 class AnswerWriter(Protocol):
+    """Writes the answers of a step with the weights of the model that learns."""
+
     def refresh(self, model: "PreTrainedModel") -> None:
-        """Answers are those of this model's weights from now on."""
+        """Write all further answers with the present weights of this model."""
         ...
 
     def write(
@@ -45,13 +47,15 @@ class AnswerWriter(Protocol):
 
 
 class LocalWriter:
-    """A copy of the model that learns, for decoding: in bfloat16 on a GPU, where weights that
-    learn are float32 and would be cast anew for every token."""
+    """A copy of the model that learns, for decoding. On a GPU the copy is in bfloat16: the weights
+    that learn are float32, and would be cast again for every token."""
 
     def __init__(
         self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", device: torch.device
     ) -> None:
-        """Before a trainer has changed the model.
+        """
+        Args:
+            model: as it was loaded. TRL's trainer replaces its `forward`; copy the model before.
 
         Raises:
             UsageError: the model cannot be decoded here.
@@ -66,7 +70,7 @@ class LocalWriter:
 
     @torch.no_grad()
     def refresh(self, model: "PreTrainedModel") -> None:
-        """In place: captured steps read weights where they are."""
+        """Copy the model's weights in place: captured CUDA graphs read them at fixed addresses."""
         theirs = dict(model.named_parameters())
         for name, ours in self._copy.named_parameters():
             ours.copy_(theirs[name])
@@ -78,10 +82,10 @@ class LocalWriter:
 
 
 class ServedWriter:
-    """A server of vLLM's that answers in tokens, and reads its weights anew when it is told to.
+    """A vLLM server that answers in tokens, and reads its weights again on request.
 
-    It is started on a folder (`rollouts.served`) that the trainer writes its weights into, in
-    development mode, which is what lets it be told.
+    Start the server on the folder `rollouts.served`, which the trainer writes its weights into. It
+    has to run in development mode: without that mode it refuses the request.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -93,12 +97,14 @@ class ServedWriter:
         self._endpoint = endpoint
 
     def refresh(self, model: "PreTrainedModel") -> None:
-        """
+        """Have the server read the weights that the trainer wrote into its folder.
+
         Raises:
-            InfraError: the server does not do it.
+            InfraError: the server cannot be reached, or refuses.
         """
         del model  # its weights are in the folder
         self._tell("collective_rpc", {"method": "reload_weights"})
+        # Cached prompts hold keys and values of the weights before.
         self._tell("reset_prefix_cache", {})
 
     def _tell(self, path: str, body: dict[str, str]) -> None:
@@ -136,6 +142,7 @@ class ServedWriter:
             try:
                 for future in as_completed(asked):
                     yield future.result()
+            # A caller that stops early would wait here for all requests that are still queued.
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -147,7 +154,10 @@ def writer_of(
     tokenizer: "PreTrainedTokenizerBase",
     device: torch.device,
 ) -> AnswerWriter:
-    """Before a trainer has changed the model.
+    """The writer that a recipe names.
+
+    Args:
+        model: as it was loaded; a trainer has not changed it yet.
 
     Raises:
         UsageError: the model cannot be decoded here, or no server is named.
