@@ -1,6 +1,7 @@
 # make demo    the main job on every example; needs Python 3.11+ and nothing else
 # make test    everything CI checks: lint, types, all fast tests, a share of the slow tests
 # make test-all    the same with all slow tests: 40 minutes on two cores
+# make test-gpu    the tests that need a GPU, ten at once: eight minutes on one GPU with 16 cores
 # make check   lint and types only
 # make format  rewrite the code as ruff wants it
 # make site    the documentation site, into build/site
@@ -12,7 +13,7 @@ BIN := .venv/bin
 EXAMPLES := examples/mlp_gelu.py examples/norm_block.py examples/conv_block.py \
     examples/softmax_attention_scores.py examples.transformer:transformer_block
 
-.PHONY: demo test test-all check format site clean browser
+.PHONY: demo test test-all test-gpu check format site clean browser
 
 demo: .venv/demo.stamp
 	@for example in $(EXAMPLES); do \
@@ -27,6 +28,10 @@ test-all: SLOW := all
 test test-all: .venv/dev.stamp browser
 	@$(MAKE) --no-print-directory check; checked=$$?; \
 	    $(BIN)/python -m pytest -q -rs --slow $(SLOW) && exit $$checked
+
+# Files differ in length by a factor of twenty, so idle workers take tests of other files.
+test-gpu: .venv/dev.stamp
+	@$(BIN)/python -m pytest -q -rs -n 10 --dist worksteal tests/gpu
 
 check: .venv/dev.stamp
 	@$(BIN)/ruff check

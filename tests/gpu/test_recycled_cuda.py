@@ -137,7 +137,8 @@ def test_an_illegal_address_costs_one_guest(judge):
 
 @pytest.mark.parametrize("mode", ["pure", "hybrid"])
 def test_the_honest_corpus_passes_twice_without_a_new_guest(mode):
-    chosen = [entry for entry in entries("honest") if entry.mode == mode] * 2
+    # A third of the kernels: test_corpus_cuda.py judges all of them, in guests of their own.
+    chosen = [entry for entry in entries("honest") if entry.mode == mode][::3] * 2
     with Judge(JudgeOptions(device="cuda", mode=mode, grade="recycled")) as judge:
         pairs = [(load_task(e.task, judge.rules.device), e) for e in chosen]
         found = judge.verify_many(

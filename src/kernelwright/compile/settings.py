@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-import torch
-
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Precision
 from kernelwright.library.store import VARIABLE
+from kernelwright.verify.values.tf32 import allowed_tf32
 
 BACKGROUND, NOW, OFF = "background", "now", "off"
 SEARCHES = (BACKGROUND, NOW, OFF)
@@ -26,8 +25,8 @@ def default_library() -> Path:
 
 def default_precision() -> str:
     """ "tf32" where PyTorch may use TF32 for products of matrices, else "strict"."""
-    may_round = torch.get_float32_matmul_precision() != "highest"
-    return (Precision.TF32 if may_round else Precision.STRICT).value
+    for_products, _ = allowed_tf32()
+    return (Precision.TF32 if for_products else Precision.STRICT).value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

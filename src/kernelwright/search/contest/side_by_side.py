@@ -16,6 +16,7 @@ from kernelwright.timing.memory import give_back
 from kernelwright.timing.stages import stage
 from kernelwright.timing.turns import Contender, compared, take_turns
 from kernelwright.verify.times.sides import tf32_allowed
+from kernelwright.verify.values.tf32 import allowed_tf32
 
 SEED = 1
 WARM_CALLS = 3
@@ -85,8 +86,8 @@ def side_by_side(
         working = {name: contender for name, contender in contenders.items() if name not in failed}
         with gpu_lock(), stage("side by side"):
             samples = take_turns(working, draw, seed=SEED)
-        flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    tf32 = dict(zip(("matmul", "cudnn"), flags, strict=True))
+        for_products, for_convolutions = allowed_tf32()
+    tf32 = {"matmul": for_products, "cudnn": for_convolutions}
     result = compared(samples)
     return TimedContender(result.times, result.speedup_intervals, failed, tf32)
 

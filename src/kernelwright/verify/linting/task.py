@@ -8,7 +8,7 @@ The report says so.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from kernelwright.verify.tasks.oracle import run_in_double, seeded
 from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.small_draws import SmallDraws
 from kernelwright.verify.tasks.task import CPU, META, ModuleTask, Task
+from kernelwright.verify.values.tf32 import tf32
 
 CPU_FLOPS = 2e9
 CPU_BYTES = 3e8
@@ -75,7 +76,7 @@ def lint(
         sketch = sketch.as_constructed()
         with suppress(UsageError):
             sketch.module(META)  # its mode can be asked for without building it on a CPU
-    with _full_precision():
+    with tf32(False):
         if isinstance(sketch, ProgramTask):
             elements = ANY_NUMBER if _fits(sketch.program, where) else SCALED_ELEMENTS
             with room(needed_bytes(sketch.program)):
@@ -101,17 +102,6 @@ def task_name(spec: str | Path) -> str:
     path = Path(spec)
     is_file = path.suffix == ".py"
     return f"{path.resolve().parent.name}/{path.name}" if is_file else str(spec)
-
-
-@contextmanager
-def _full_precision() -> Iterator[None]:
-    """Switches TF32 off inside: no tolerance would cover its rounding."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
 def _lint_called(

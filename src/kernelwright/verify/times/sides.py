@@ -23,6 +23,7 @@ from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.answer import tensors_of
 from kernelwright.verify.tasks.cases import poison
 from kernelwright.verify.tasks.task import Task
+from kernelwright.verify.values.tf32 import tf32
 
 
 class HostSide(Protocol):
@@ -172,14 +173,8 @@ class GuestCalls:
 @contextmanager
 def tf32_allowed(precision: Precision) -> Iterator[None]:
     """Lets the reference use TF32 under the policy `tf32`; else it keeps its own settings."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    try:
-        if precision is Precision.TF32:
-            matmul.allow_tf32 = cudnn.allow_tf32 = True
+    with tf32(True if precision is Precision.TF32 else None):
         yield
-    finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
 def same_bits(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
