@@ -36,7 +36,7 @@ class Tuned:
     fragment: Fragment
     family: str
     candidates: tuple[Candidate, ...] = ()
-    """Those that were judged."""
+    """The candidates that were judged."""
     verdicts: tuple[Verdict, ...] = ()
     winner: int | None = None
     rejected: tuple[int, ...] = ()
