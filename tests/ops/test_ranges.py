@@ -2,6 +2,7 @@
 near; domains are kept."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -198,3 +199,66 @@ def test_erfinv_close_to_its_ends_is_large_and_finite(near):
         value = _erfinv(x)
         assert 5 < abs(value) < 30
         assert math.copysign(1.0, value) == math.copysign(1.0, x)
+
+
+def spread_of(op: str, v: Spread) -> Spread:
+    found = RULES[op](Given({"input": TensorType((4,))}, {"input": v}, (TensorType((4,)),)))
+    assert isinstance(found, Spread)
+    return found
+
+
+@pytest.mark.parametrize("low", [-104.0, 0.5, 24.9, 102.0])
+def test_the_sine_of_a_narrow_range_far_from_zero_lies_in_its_range(low):
+    for op, function in (("sin", math.sin), ("cos", math.cos)):
+        v = spread_of(op, uniform(low, low + 1))
+        values = [function(low + i / 100) for i in range(101)]
+        assert v.low <= min(values) <= max(values) <= v.high
+        assert v.mean == pytest.approx(sum(values) / 101, abs=0.05)
+
+
+def test_the_sine_of_a_wide_range_far_from_zero_has_a_mean_near_zero():
+    assert spread_of("sin", uniform(100, 200)).mean == pytest.approx(0, abs=0.01)
+
+
+def test_signs_are_whole_numbers_on_both_sides_of_zero():
+    v = spread_of("sign", normal(1, 1))
+    assert v.is_whole
+    assert v.share_of_zeros == pytest.approx(0, abs=1e-9)
+    assert v.mean == pytest.approx(0.683, abs=0.01)
+    rectified = RULES["relu"](Given({}, {"input": normal(0, 1)}, ()))
+    assert spread_of("sign", with_as_many_below(rectified)).share_of_zeros == pytest.approx(0.5)
+
+
+def with_as_many_below(v: Spread) -> Spread:
+    """The same share of zeros, and the other elements on both sides of 0."""
+    return v._replace(low=-v.high, mean=0.0)
+
+
+def weighted(op: str, samples: int, **attributes) -> Program:
+    """A weighted loss; scores are log probabilities."""
+    builder = Builder()
+    x = builder.input(TensorType((samples, 5)), Init("rand", -3.0, -2.0))
+    target = builder.input(TensorType((samples,), "int64"), Init("randint", 0, 5))
+    weight = builder.input(TensorType((5,)), Init("rand", 0.1, 0.3))
+    values = {"input": x, "target": target, "weight": weight, **attributes}
+    return builder.program(builder.call(op, **values))
+
+
+@pytest.mark.parametrize("samples", [1, 64])
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [("nll_loss", {}), ("cross_entropy", {}), ("cross_entropy", {"label_smoothing": 0.3})],
+)
+def test_a_weighted_mean_is_divided_by_the_weights(op, attributes, samples):
+    program = weighted(op, samples, **attributes)
+    assert not outside(program)
+    ((_, (v,)),) = call_spreads(program)
+    results = [float(run(program, make_inputs(program, seed))[0]) for seed in range(20)]
+    assert v.mean == pytest.approx(sum(results) / 20, rel=0.1)
+
+
+def test_weights_whose_sum_may_be_zero_are_refused():
+    program = weighted("nll_loss", 4)
+    inputs = (*program.inputs[:2], replace(program.inputs[2], init=Init("randn")))
+    with pytest.raises(OutOfDomain):
+        list(call_spreads(replace(program, inputs=inputs)))

@@ -139,6 +139,29 @@ def test_a_number_may_be_counted_up():
     assert "torch.mul(x0, 5)" in to_text(parse(f"{INPUTS}def fused_operator(a):\n    {body}\n"))
 
 
+def drawing(draw: str) -> str:
+    return f"def get_inputs():\n    return [{draw}]\ndef fused_operator(a):\n    return [a]\n"
+
+
+@pytest.mark.parametrize(
+    ("draw", "low", "high"),
+    [
+        ("(3.0 - 1.0) * (2 * torch.rand(4)) + 1.0", 1.0, 5.0),
+        ("torch.rand(4) / (3.0 - 1.0) + 1.0", 1.0, 1.5),
+        ("2 * ((3.0 - 1.0) * torch.rand(4) + 1.0)", 2.0, 6.0),
+        ("(0.4 - 0.1) * torch.rand(4) + 0.1", 0.1, 0.4),
+    ],
+)
+def test_a_draw_that_is_scaled_twice_has_both_scales(draw, low, high):
+    assert parse(drawing(draw)).inputs[0].init == Init("rand", low, high)
+
+
+@pytest.mark.parametrize("size", ["a.size(1)", "a.size(dim=1)", "a.size(-1)", "a.size()[1]"])
+def test_a_size_may_be_asked_for_by_position_or_name(size):
+    program = parse(f"{INPUTS}def fused_operator(a):\n    return [a.reshape({size}, 2)]\n")
+    assert program.calls[-1].types[0].shape == (3, 2)
+
+
 INPUTS = "import torch\ndef get_inputs():\n    return [torch.randn(2, 3)]\n"
 
 
@@ -159,7 +182,23 @@ INPUTS = "import torch\ndef get_inputs():\n    return [torch.randn(2, 3)]\n"
         ("return torch.relu(*a)", 5, "write the arguments out"),
         ("return 3", 5, "not a tensor"),
         ("a += 1", 5, "a is written in place"),
+        ("return [a.reshape(a.size(7), 2)]", 5, "no dimension 7 in a tensor of shape (2, 3)"),
+        ("return [a.reshape(a.size('b'))]", 5, "no dimension 'b'"),
+        ("return [a.reshape(a.size(1, dim=1))]", 5, "size takes at most one argument"),
+        ("return [a.reshape(a.size(axis=1))]", 5, "size takes at most one argument"),
+        ("return [(a,).indices]", 5, "attribute 'indices'"),
+        ("return [().values]", 5, "attribute 'values'"),
+        ("return [a * float('b')]", 5, "'float' is unknown"),
+        ("return [a * float(a)]", 5, "'float' is unknown"),
+        ("return [torch.sum(a, dim='b')]", 5, "of a wrong type"),
+        ("return [a.repeat(2)]", 5, "of a wrong type"),
+        ("return [a.permute(0)]", 5, "of a wrong type"),
+        ("return [a * 10**10**10]", 5, "torch.pow refuses"),
+        ("return [a * len('b' * 10**12)]", 5, "refuses"),
+        ("b = '%1000000000d' % 1", 5, "not part of a flat program"),
+        ("return [a + " + "-" * 5000 + "1]", None, "nested too deep"),
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_a_bad_body_is_refused_with_file_line_and_remedy(body, line, words):
     with pytest.raises(UsageError) as caught:
@@ -178,6 +217,12 @@ def test_a_bad_body_is_refused_with_file_line_and_remedy(body, line, words):
         ("def get_inputs():\n    return [load()]\ndef fused_operator(a): ...\n", 2, "draw"),
         ("def get_inputs():\n    return f()\ndef fused_operator(a): ...\n", 2, "draw"),
         ("def get_inputs():\n  return [2 * torch.ones(1)]\ndef fused_operator(a): ...", 2, "draw"),
+        (drawing("torch.randint(0, 5, (4,)) + 0.5"), 2, "not scaled or shifted"),
+        (drawing("torch.randint(0, 5.5, (4,))"), 2, "low and high must be integers"),
+        (drawing("torch.randint('b', (4,))"), 2, "low and high must be integers"),
+        (drawing("torch.randn(-4)"), 2, "must not be negative"),
+        (drawing("torch.randn(4, dtype=3)"), 2, "no such dtype: 3"),
+        (drawing("torch.rand(4) * float('b')"), 2, "float('b')"),
     ],
 )  # fmt: skip
 def test_bad_text_is_refused_with_file_line_and_remedy(text, line, words):

@@ -1,5 +1,6 @@
 """Which candidate of a fragment wins, by times."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragments.fragment import extract
 from kernelwright.search.sources import Writers
-from kernelwright.search.tune import rival_of, tune
+from kernelwright.search.tune import Tuned, rival_of, tune
 from kernelwright.timing.deadline import NEVER
 
 
@@ -68,3 +69,17 @@ def test_the_rival_is_named():
     times = {"reference": timing(3.0), "candidate": timing(1.0)}
     assert rival_of(times) == ("PyTorch", timing(3.0))
     assert rival_of(times | {"compiled": timing(2.0)}) == ("torch.compile", timing(2.0))
+
+
+def test_results_of_two_writers_name_the_same_candidates_as_before():
+    """The candidates of the other writer come first, so numbers of this one's move."""
+    first = replace(numbered("a", "b"), rejected=(1,), winner=0, saving=1.0)
+    second = replace(numbered("c", "d", "e"), rejected=(0, 2), winner=1, saving=2.0)
+    both = second.beside(first)
+    assert [both.candidates[i].source for i in both.rejected] == ["b", "c", "e"]
+    assert both.best == Candidate(source="d")
+    assert first.beside(second).best == Candidate(source="d")
+
+
+def numbered(*sources: str) -> Tuned:
+    return replace(tuned(0.9), candidates=tuple(Candidate(source=source) for source in sources))

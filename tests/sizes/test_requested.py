@@ -92,6 +92,32 @@ def test_rows_of_several_draws_are_all_fresh():
     assert cut.shape == (3, 6)
 
 
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_a_square_grows_in_both_dimensions_from_fresh_draws(size):
+    shapes = {"x": {0: BATCH, 1: BATCH}, "mask": {1: BATCH}}
+    sizes = asked(shapes, x=(3, 3), mask=torch.zeros(2, 3))
+
+    def draw():
+        return (torch.randn(3, 3),), {"mask": torch.randn(2, 3)}
+
+    (x,), kwargs = sizes.grown(draw, {"batch": size})
+    assert (x.shape, kwargs["mask"].shape) == ((size, size), (2, size))
+    assert len(set(x.flatten().tolist())) == size * size
+
+
+def test_values_of_one_draw_stay_together():
+    """The first rows of all inputs come from the same draw."""
+    draws = iter(range(100))
+
+    def draw():
+        number = float(next(draws))
+        return (torch.full((3, 3), number),), {"mask": torch.full((3, 1), number)}
+
+    sizes = asked({"x": {0: BATCH, 1: BATCH}, "mask": {0: BATCH}}, x=(3, 3), mask=torch.zeros(3, 1))
+    (x,), kwargs = sizes.grown(draw, {"batch": 7})
+    assert x[0, 0] == kwargs["mask"][0, 0] == 0
+
+
 def test_a_signature_accepts_sizes_in_range_that_agree():
     example = ((torch.zeros(4, 6),), {"mask": torch.zeros(4, 1)})
     sizes = requested(forward, example, {"x": {0: BATCH}, "mask": {0: BATCH}})

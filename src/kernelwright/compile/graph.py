@@ -40,7 +40,7 @@ COPIED_SHARE = 0.02
 """The most that copies around a program may cost, as a share of the program's least memory
 traffic."""
 OF_PYTORCH = ("aten.", "prims.")
-"""How the names of operators begin that every process has."""
+"""The beginnings of the names of operators that exist in every process."""
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -73,7 +73,7 @@ class GraphProgram:
     sized: SizedGraph | None = None
     """The program at several sizes, where sizes vary."""
     floats: Floats = NO_FLOATS
-    """That the program has as constants."""
+    """The floats that the program has as constants."""
 
     @property
     def program(self) -> Program:
@@ -409,7 +409,7 @@ class Autocast:
 
     device: str
     dtype: torch.dtype | None
-    """None: autocast is off."""
+    """The dtype of autocast; None: autocast is off."""
     may_change: bool = False
     """A call may come under another autocast."""
 

@@ -39,7 +39,7 @@ class MemoryPlace:
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    """As PyTorch lays the tensor out."""
+    """The strides that PyTorch gives the tensor."""
     input: int | None = None
     """The position of the graph's input that the tensor is itself."""
     view: View | None = None
@@ -88,9 +88,9 @@ class OutputLayout:
     """The graph. Where outputs share memory and none of them is all of that memory, the graph
     returns a tensor more, which is."""
     places: tuple[MemoryPlace, ...]
-    """One for each tensor that the graph returns, those more included."""
+    """One for each tensor that the graph returns, further tensors included."""
     num_outputs: int
-    """Without those more."""
+    """The number of the graph's own outputs, without further tensors."""
 
 
 class _TensorRecorder(torch.fx.Interpreter):

@@ -35,7 +35,7 @@ from kernelwright.verify.judging import Rules, device_named
 
 COMMAND = (sys.executable, "-P", "-m", "kernelwright.compile.child")
 GRACE_S = 60.0
-"""A search process that goes on so long after its budget is ended."""
+"""A search process is ended if it still runs this long after its budget."""
 PROGRAM_NAME = "graph.py"
 
 

@@ -17,7 +17,7 @@ NUM_POINTS, LEAST_POINTS = 7, 4
 LEAST_VALUES = 4
 """Values of a size that show how numbers depend on the size."""
 NUM_DRAWS = 400
-"""Draws of sizes, of which those count that Dynamo's guards allow."""
+"""How many sizes are drawn. Those that Dynamo's guards refuse are left out."""
 
 Expression = Any
 """An expression of sympy, or an int."""
@@ -28,7 +28,7 @@ class GraphSizes:
     """The sizes of a graph that vary from call to call."""
 
     hints: Sizes
-    """At the call for which Dynamo compiles, by the names of Dynamo's symbols."""
+    """Names of Dynamo's symbols -> their sizes at the call for which Dynamo compiles."""
     ranges: Mapping[str, Range]
     inputs: tuple[Expression | tuple[Expression, ...], ...]
     """For each input of the graph: the shape of a tensor, or the value of an integer."""

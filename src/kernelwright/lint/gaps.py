@@ -15,7 +15,7 @@ FLOOR_ULPS = {
     torch.float64: (64.0, 1024.0), torch.float32: (8.0, 32.0),
     torch.float16: (0.5, 2.0), torch.bfloat16: (0.5, 2.0),
 }  # fmt: skip
-"""The judge's rule for `strict` (verify.compare; a test holds the two together)."""
+"""The judge's rule for `strict` (`verify.values.compare`; a test holds the two together)."""
 LOOSEST = max(bound for bound in TOLERANCES.values() if bound is not None)
 
 _BLOCK_ELEMENTS = 1 << 26

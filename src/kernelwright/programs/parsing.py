@@ -29,6 +29,8 @@ _BINARY = {
     ast.BitOr: "torch.bitwise_or", ast.Eq: "torch.eq", ast.NotEq: "torch.ne", ast.Lt: "torch.lt",
     ast.LtE: "torch.le", ast.Gt: "torch.gt", ast.GtE: "torch.ge",
 }  # fmt: skip
+_FIELDS = ("values", "indices")
+"""The names of the results of `torch.max`, `torch.sort` and the like."""
 _PREFIXES = ("torch.", "F.", "torch.Tensor.")
 
 
@@ -41,15 +43,23 @@ def parse(text: str, file: str = "<text>") -> Program:
 
     Raises:
         UsageError: the text has another form, or an operator refuses its arguments. The error names
-            file and line.
+            the file, and the line where it is one line's fault.
     """
     source = SourceText(file)
     try:
-        tree = ast.parse(text)
+        return _program(ast.parse(text), source)
     except SyntaxError as error:
         raise UsageError(
             f"not Python: {error.msg}", file=file, line=error.lineno, remedy="fix the syntax"
         ) from error
+    except RecursionError as error:
+        raise UsageError(
+            "expressions are nested too deep", file=file, remedy="name values in between"
+        ) from error
+
+
+def _program(tree: ast.Module, source: SourceText) -> Program:
+    """The program of a module's syntax tree."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     for name in ("get_inputs", "fused_operator"):
         if name not in functions:
@@ -181,8 +191,8 @@ class _EntryBody:
     def _attribute(self, node: ast.expr, container: Any, attr: str) -> Any:
         if isinstance(container, Ref) and attr == "shape":
             return self.builder.types[container.name].shape
-        if isinstance(container, tuple) and attr in ("values", "indices"):
-            return container[0 if attr == "values" else 1]
+        if isinstance(container, tuple) and attr in _FIELDS and len(container) == len(_FIELDS):
+            return container[_FIELDS.index(attr)]
         return self.source.fail(node, f"attribute {attr!r} is not part of a flat program", _FLAT)
 
     def _call_node(self, node: ast.Call) -> Any:
@@ -205,9 +215,8 @@ class _EntryBody:
     def _method(
         self, node: ast.Call, self_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if name == "size" and isinstance(self_, Ref) and len(args) < 2:
-            shape = self.builder.types[self_.name].shape
-            return shape[args[0]] if args else shape
+        if name == "size" and isinstance(self_, Ref):
+            return self._size(node, self.builder.types[self_.name].shape, args, kwargs)
         # `x.reshape(2, 3)` means one list of sizes, `x.transpose(0, 1)` two numbers. The spelling
         # does not tell which, so both are tried.
         if args and all(type(arg) is int for arg in args) and _takes_many(name):
@@ -218,6 +227,24 @@ class _EntryBody:
                     last = error
             raise last
         return self.call(node, f"torch.{name}", (self_, *args), kwargs)
+
+    def _size(
+        self,
+        node: ast.Call,
+        shape: tuple[int, ...],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """`x.size()`, `x.size(1)` or `x.size(dim=1)`."""
+        if len(args) + len(kwargs) > 1 or kwargs.keys() - {"dim"}:
+            self.source.fail(node, "size takes at most one argument, dim", "write x.size(dim)")
+        dim = next(iter((*args, *kwargs.values())), None)
+        if dim is None:
+            return shape
+        if type(dim) is not int or not -len(shape) <= dim < len(shape):
+            message = f"there is no dimension {dim!r} in a tensor of shape {shape}"
+            self.source.fail(node, message, "count the dimensions from 0")
+        return shape[dim]
 
     def _extern(
         self, node: ast.Call, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -252,6 +279,11 @@ class _EntryBody:
                 results = self.builder.call(operator.name, **values)
             except ValueError as error:
                 refusals.append(str(error))
+                continue
+            except (TypeError, IndexError) as error:
+                # The rules of operators take attributes as they are: `dim="a"` fails where the rule
+                # computes with it.
+                refusals.append(f"an argument is of a wrong type ({error})")
                 continue
             return results if operator.num_outputs != 1 else results[0]
         if refusals:

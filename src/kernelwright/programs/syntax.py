@@ -10,14 +10,44 @@ from typing import Any, NoReturn
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import ALL_DTYPE_BYTES
 
+_MOST_BITS = 4096
+"""The longest whole number that a constant may be: `10**10**10` would take gigabytes."""
+_MOST_ITEMS = 1 << 16
+"""The longest text or tuple that a constant may be."""
+
+
+def _product(left: Any, right: Any) -> Any:
+    for items, count in ((left, right), (right, left)):
+        if isinstance(items, str | tuple) and isinstance(count, int):
+            _see_short(len(items) * count <= _MOST_ITEMS)
+    return left * right
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, str | bytes):
+        raise TypeError("text is not formatted")
+    return left % right
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int):
+        _see_short(base.bit_length() * exponent <= _MOST_BITS)
+    return base**exponent
+
+
+def _see_short(is_short: bool) -> None:
+    if not is_short:
+        raise OverflowError("too large for a constant")
+
+
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
+    ast.Mult: _product,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    ast.Mod: _remainder,
+    ast.Pow: _power,
 }
 _SPELLED = {
     **{f"torch.{name}": name for name in ALL_DTYPE_BYTES},
@@ -72,9 +102,9 @@ def constant(node: ast.expr, names: Mapping[str, Any]) -> Any:
             values = (constant(left, names), constant(right, names))
             return _compute(_ARITHMETIC[type(op)], *values)
         case ast.Call(func=ast.Name(id="float"), args=[argument]):
-            return float(constant(argument, names))
+            return _compute(float, constant(argument, names))
         case ast.Call(func=ast.Attribute(), args=[argument]) if dotted(node.func) == "math.sqrt":
-            return math.sqrt(constant(argument, names))
+            return _compute(math.sqrt, constant(argument, names))
     spelled = dotted(node)
     if spelled in _SPELLED:
         return _SPELLED[spelled]
@@ -83,6 +113,11 @@ def constant(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 def _compute(function: Callable[..., Any], *values: Any) -> Any:
     try:
-        return function(*values)
-    except (TypeError, ArithmeticError) as error:
+        value = function(*values)
+        if isinstance(value, int):
+            _see_short(value.bit_length() <= _MOST_BITS)
+        elif isinstance(value, str | tuple):
+            _see_short(len(value) <= _MOST_ITEMS)
+        return value
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise NotConstant(str(error)) from error

@@ -77,7 +77,7 @@ class Workers:
     """The workers of a search: one for each GPU, without GPUs one for each core."""
 
     number: int | None = None
-    """Another number."""
+    """The number of workers; None: one for each GPU, or one for each core."""
     cluster: str | None = None
     """The address of a Ray cluster; None: processes of this machine."""
 

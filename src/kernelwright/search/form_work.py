@@ -8,7 +8,8 @@ from kernelwright.search.tune import Tuned
 from kernelwright.timing.deadline import Deadline
 
 MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
-"""A fragment: as many as its share of the time for tuning suffices for."""
+"""The fewest and the most candidates of each source for a fragment. The share of the tuning time
+that the fragment has decides between them."""
 CANDIDATE_S = 1.5
 """Tuning time of one candidate: compiling, two cases, times."""
 MIN_WRITING_S = 5.0
@@ -25,14 +26,14 @@ class FormWork:
     latest: Deadline
     """The end of tuning while no kernel is right."""
     writers: Writers
-    """The writers of the pass that goes on."""
+    """The writers of the current pass."""
     tuned: list[Tuned] = field(default_factory=list)
     limit: int = MIN_CANDIDATES
     """Candidates of each source for a fragment."""
     untried: set[frozenset[int]] = field(default_factory=set)
     """Fragments that were proposed and not yet decided."""
     by_writers: set[int] = field(default_factory=set)
-    """Indices into `tuned` of what the writers of this pass were tried for."""
+    """Indices into `tuned` of the fragments for which the writers of this pass were tried."""
 
     @property
     def deadline(self) -> Deadline:

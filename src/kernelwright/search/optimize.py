@@ -198,7 +198,7 @@ class SearchOutcome:
     """The whole that optimized.py holds."""
     spent: Spent
     records: Sequence[Record]
-    """All but the first, which says how it was run."""
+    """The records of the search, without the first, which says how the search was run."""
 
     @property
     def verdict(self) -> Verdict:

@@ -173,7 +173,7 @@ class ModuleTarget:
     device: torch.device
     """The device of the module and its inputs."""
     sizes: Requested | None
-    """That may vary."""
+    """The sizes that may vary; None: all sizes stay."""
 
 
 def module_target(

@@ -36,7 +36,7 @@ class Tuned:
     fragment: Fragment
     family: str
     candidates: tuple[Candidate, ...] = ()
-    """Those that were judged."""
+    """The candidates that were judged."""
     verdicts: tuple[Verdict, ...] = ()
     winner: int | None = None
     rejected: tuple[int, ...] = ()
@@ -66,12 +66,13 @@ class Tuned:
         better = self if self.saving > other.saving or other.winner is None else other
         winner = better.winner
         if better is self and winner is not None:
-            winner += number
+            winner += number  # the other's candidates come first
         return replace(
             self,
             candidates=other.candidates + self.candidates,
             verdicts=other.verdicts + self.verdicts,
             winner=winner,
+            rejected=(*other.rejected, *(number + place for place in self.rejected)),
             reason=better.reason,
             saving=better.saving,
             unread=other.unread + self.unread,

@@ -21,7 +21,7 @@ from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
 
 SCALE = 1_000_000
-"""Weight of the operator that needs the largest."""
+"""The largest weight of an operator."""
 _STEP = 0.5
 """Exponent of a round's correction: a full one overshoots, most of all where operators read each
 other's results, as those of truth values do."""

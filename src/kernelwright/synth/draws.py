@@ -22,14 +22,14 @@ class LevelGroup:
 
     name: str
     level: int
-    """Calls of each program."""
+    """The number of calls of each program."""
     num: int
     operator: str | None = None
-    """The only one they may use; None: all of the recipe."""
+    """The only operator that the programs may use; None: all operators of the recipe."""
     most_attempts: int = 10_000
-    """After which a program is given up."""
+    """The number of attempts after which a program is given up."""
     may_lack: bool = False
-    """Leave out a program that is given up; else that ends the run."""
+    """A program that is given up is left out. If False, it ends the run."""
 
     def recipe(self, recipe: DrawRecipe) -> DrawRecipe:
         """The recipe that the group's programs are drawn by."""
@@ -43,7 +43,7 @@ class ProgramSearch:
     group: int
     index: int
     attempt: int = 0
-    """The next one."""
+    """The number of the next attempt."""
     skeletons: int = 0
     drafts: int = 0
     proposals: int = 0
@@ -62,9 +62,9 @@ class Found:
     """The result of a search."""
 
     search: ProgramSearch
-    """Up to the attempt at hand."""
+    """The state of the search at the attempt that ended it."""
     fingerprint: str | None
-    """None: given up."""
+    """None: the program was given up."""
     line: str
     """The record, as JSON."""
 

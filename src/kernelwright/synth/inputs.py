@@ -21,7 +21,7 @@ _TESTS = names_with(Trait.TESTS_EQUALITY, Trait.READS_TRUTH)
 """Operators that ask whether values are 0 or equal: no normal draw ever is."""
 _FEW = Init("randint", 0, 3)
 _MODERATE = Init("rand", 0.5, 2.0)
-"""The draw of exponents."""
+"""How exponents are drawn."""
 
 
 def with_inits(program: Program) -> Program:

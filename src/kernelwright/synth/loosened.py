@@ -21,14 +21,14 @@ from kernelwright.programs.program import Call, Program, Ref
 CHANGED = 0.75
 """Calls that get other numbers, also in place of defaults, in a program that does."""
 TO_NUMBER = 0.5
-"""Inputs that are read by one of these calls alone, and become a number."""
+"""The share of inputs that become a number, among those that one such call alone reads."""
 TAKE_A_NUMBER = names_with(Trait.ADDS, Trait.SCALES, Trait.ORDERS) - {"rsub"}
 FIXED = frozenset({"p", "exponent", "scale_factor", "label_smoothing", "momentum"})
 """Numbers that decide what is computed, or whose range is narrow."""
 LEFT_OPEN = 0.5
 """Reshapes of which one size is left to be worked out."""
 FACTORS = (0.3, 3.0)
-"""Between which a number is multiplied: its sign and its size tell what it is for."""
+"""A number is multiplied by a factor between these: sign and size tell what it is for."""
 FULL = 0.15
 """Numbers with all their digits, as a square root has them; others have one to four."""
 NEGATIVE = 0.2

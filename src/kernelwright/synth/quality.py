@@ -74,7 +74,7 @@ class Refusal:
 LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6, "int64": 1e9}
 """The largest values of practical use, by dtype; half of what float16 holds."""
 SMALLEST_OUTPUT = 1e-4
-"""Root mean square."""
+"""The smallest root mean square that an output may have."""
 ROUNDING = {"float64": 1e-3, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.15}
 """Most that rounding may change an output, as a share of its root mean square (of integers and
 bool: share of elements); by the narrowest dtype in the program."""

@@ -15,7 +15,7 @@ from kernelwright.ops.forms.form import FormSpace
 from kernelwright.ops.registry import FAMILIES, operators
 
 Interval = tuple[int | float, int | float]
-"""As given: a recipe's digest tells 1 from 1.0."""
+"""(low, high) as the recipe writes them: its digest tells 1 from 1.0."""
 _FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
@@ -48,11 +48,12 @@ class Quality:
     """Which programs are refused after they are drawn."""
 
     ranges: bool = True
-    """By interval arithmetic: domains of operators, and values that blow up."""
+    """Refuse by interval arithmetic: values outside of operators' domains, or values that blow
+    up."""
     lint: bool = True
-    """By running it: the values and the findings of the task linter."""
+    """Refuse by a run of the program: by its values, and by findings of the task linter."""
     avoid_benchmarks: bool = True
-    """Programs of two and more calls that KernelBench or TritonBench has too."""
+    """Refuse programs of two or more calls that KernelBench or TritonBench has too."""
     avoid: tuple[str, ...] = ()
     """Files of `kernelwright data fingerprints`: tasks of other suites to keep clear of."""
     own_sizes: bool = False
@@ -86,7 +87,7 @@ class DrawRecipe:
     numbers: float = 0.0
     """Share of programs with numbers of any kind (`synth.loosened`), some in place of inputs."""
     outputs: float = 0.0
-    """Share of programs that return values on their way too (`synth.loosened`)."""
+    """Share of programs that also return values in the middle (`synth.loosened`)."""
     sizes: SizeLimits = SizeLimits()
     bounds: ProgramBounds = ProgramBounds()
     quality: Quality = Quality()

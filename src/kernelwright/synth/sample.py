@@ -40,16 +40,16 @@ class Sample:
 
     program: Program | None
     refused: str | None = None
-    """Why there is none."""
+    """The reason why there is no program."""
     is_uniform: bool = True
     """Sizes were drawn, not chosen by a solver, and no draft before it was given up undecided."""
     drafts: int = 1
-    """Forms and choices drawn until they went together."""
+    """How many times forms and choices were drawn until they went together."""
     proposals: int = 0
     """Sizes proposed for the draft, and how many of them were within its bounds."""
     accepted: int = 0
     skeletons: int = 1
-    """Drawn until one was sound and had a draft that fits."""
+    """How many skeletons were drawn until one was sound and had a draft that fits."""
 
 
 class Sampler:

@@ -54,8 +54,8 @@ SLOWER = {"cpu": 1e5, "cuda": 1e3}
 OWN_S = 1800.0
 """The most seconds of our own part of a judgement: draw inputs, call the reference, compare."""
 TIMING_SHARE, GRAPHS_SHARE = 1 / 12, 1 / 40
-"""The largest shares of `budget_s` for pairs of timed calls beyond the first batch, and for CUDA
-graphs."""
+"""The largest shares of `budget_s` for pairs of timed calls, and for pairs with CUDA graphs. The
+first batch of pairs is taken in any case. Judging the cases may use up `budget_s` besides."""
 
 
 class Judge:

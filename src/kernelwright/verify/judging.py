@@ -62,7 +62,8 @@ class JudgeOptions:
     wall_s: float | None = None
     """The most seconds of each request to a guest; None: `default_limits`."""
     budget_s: float = 120.0
-    """The most seconds of all calls of a candidate, unless the reference is slow too."""
+    """The most seconds that the judged cases of a candidate take in its guest. A slow reference
+    raises the limit. The grade "fresh" has this limit, and derives the time for timing from it."""
 
     def check(self) -> None:
         """See that a judge knows these options, without touching a GPU.

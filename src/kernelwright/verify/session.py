@@ -75,7 +75,7 @@ class Session:
     """A candidate raises an exception in grad mode, and none without."""
     _loaded: dict[str, _Loaded] = field(default_factory=dict)
     _has_hidden_state: bool = False
-    """Calls change plain attributes of the reference."""
+    """Calls change state of the reference that is outside of its parameters and buffers."""
 
     @stage("load")
     def load(self, name: str, source: str, kernels: Path | None = None) -> None:

@@ -99,7 +99,7 @@ TimingSecondsOption = Annotated[
         "--timing-s",
         metavar="SECONDS",
         min=0.001,
-        help="The time for measuring an answer, beyond its first pairs of calls.",
+        help="The time for timing an answer; the first pairs of calls are always timed.",
         show_default="the clock's own",
     ),
 ]

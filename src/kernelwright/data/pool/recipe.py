@@ -65,7 +65,8 @@ class JudgingSettings:
     timing: bool = True
     """Time correct answers; on a GPU only."""
     timing_s: float | None = None
-    """Seconds of timing a candidate, beyond its first pairs of calls; None: the clock's own."""
+    """The most seconds that all pairs of timed calls of a candidate take, though the first batch is
+    always taken; None: the clock's own limit."""
     wall_s: float | None = None
     """Limit of each request to a guest; None: the judge's own. A guest that hangs keeps everybody
     waiting for as long, since times cannot be taken meanwhile."""

@@ -40,11 +40,14 @@ from kernelwright.ops.ranges.spread import (
     point,
     reciprocal,
     scale,
+    share_below,
     shift,
 )
 
 _LARGEST_EXPONENT = 690.0
 """The largest power of e that a float holds; larger results are refused anyway."""
+_LARGEST_ANGLE = 1e5
+"""Above it a float32 is off by so much that the sine of a narrow range may be any."""
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
@@ -175,7 +178,10 @@ def _rounded(name: str) -> Rule:
 def _sign(g: Given) -> Spread:
     v = g.of()
     if v.low < 0 < v.high:
-        return Spread(-1.0, 1.0, 0.0, 1.0, v.independent, v.share_of_zeros)
+        share = 1 - v.share_of_zeros  # of -1 and 1
+        mean = share * (1 - 2 * share_below(v, point(0.0)))
+        std = sqrt(share - mean * mean)
+        return Spread(-1.0, 1.0, mean, std, v.independent, 1 - share, is_whole=True)
     return image(lambda x: float((x > 0) - (x < 0)), v)._replace(is_whole=True)
 
 
@@ -215,13 +221,16 @@ def _wave(function: Callable[[float], float]) -> Rule:
 
     def rule(g: Given) -> Spread:
         v = g.of()
-        spread = image(function, v._replace(low=max(v.low, -20.0), high=min(v.high, 20.0)))
-        if v.high - v.low < 1.5:  # it turns at most once, by less than it changes
+        if v.high - v.low < 1.5 and v.largest < _LARGEST_ANGLE:
+            # It turns at most once, by less than it changes.
+            spread = image(function, v)
             slack = (v.high - v.low) ** 2 / 8
             return spread._replace(
                 low=max(spread.low - slack, -1.0), high=min(spread.high + slack, 1.0)
             )
-        return Spread(-1.0, 1.0, clipped(spread.mean, -1, 1), 0.7, v.independent)
+        # The mean of the sine or cosine of normal elements.
+        mean = function(clipped(v.mean, -1e30, 1e30)) * exp_of(-v.std * v.std / 2)
+        return Spread(-1.0, 1.0, mean, 0.7, v.independent)
 
     return rule
 

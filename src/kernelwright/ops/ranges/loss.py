@@ -13,6 +13,7 @@ from kernelwright.ops.ranges.spread import (
     add,
     average,
     contract,
+    divide,
     image,
     mix,
     multiply,
@@ -80,19 +81,50 @@ def _weighed(g: Given, each: Spread) -> Spread:
     return multiply(each, g.of("weight")) if g.has("weight") else each
 
 
+def _picked(g: Given, each: Spread, smoothing: float = 0.0) -> Spread:
+    """The spread of a loss after its reduction, where samples have classes with weights.
+
+    The sum is divided by the sum of the samples' weights, not by their number: one sample's mean
+    does not depend on its weight.
+
+    Args:
+        each: spread of the loss of one sample.
+        smoothing: share of the loss that comes from all classes alike.
+
+    Raises:
+        OutOfDomain: the sum of the weights may be 0.
+    """
+    classes = _classes(g["input"])
+    count = g["input"].numel / classes
+    if g["reduction"] != "mean" or not g.has("weight"):
+        return _reduced(g, _weighed(g, each), count)
+    weight = g.of("weight")
+    drawn = min(count, classes)  # samples of one class have the same weight
+    if weight.low <= 0:
+        return divide(average(multiply(each, weight), drawn), average(weight, drawn))
+    # Weights above 0 keep the mean between the smallest and the largest loss.
+    variation = weight.std / weight.mean
+    mean = average(each, count / (1 + variation * variation))
+    if smoothing == 0:
+        return mean
+    # The smoothed part has the weights of all classes above, and those of the targets below.
+    ratio = divide(average(weight, classes), average(weight, drawn))
+    return add(scale(mean, 1 - smoothing), scale(multiply(mean, ratio), smoothing))
+
+
 def _cross_entropy(g: Given) -> Spread:
     x, classes = g.of(), _classes(g["input"])
     width, spill = x.high - x.low, log(classes)
     mean = min(spill + x.std * x.std / 2, width + spill)
     row_loss = Spread(max(spill - width, 0.0), width + spill, mean, x.std, x.independent)
     if g["input"].shape == g["target"].shape and "float" in g["target"].dtype:
-        row_loss = contract(row_loss, g.of("target"), classes)
-    return _reduced(g, _weighed(g, row_loss), g["input"].numel / classes)
+        row_loss = _weighed(g, contract(row_loss, g.of("target"), classes))
+        return _reduced(g, row_loss, g["input"].numel / classes)
+    return _picked(g, row_loss, g["label_smoothing"])
 
 
 def _nll(g: Given) -> Spread:
-    row_loss = _weighed(g, scale(g.of(), -1.0))
-    return _reduced(g, row_loss, g["input"].numel / _classes(g["input"]))
+    return _picked(g, scale(g.of(), -1.0))
 
 
 def _kl_div(g: Given) -> Spread:

@@ -57,6 +57,8 @@ class Spread(NamedTuple):
             return float(self.mean == 0)
         if self.low == 0 and self.high == 1:
             return 1 - self.mean
+        if self.low >= -1 and self.high <= 1:  # the square is 1 where the number is not 0
+            return max(0.0, 1 - self.rms * self.rms)
         # The density of a normal distribution at 0 is about the share of the whole number 0.
         distance = self.mean / self.std
         return min(1.0, exp(-distance * distance / 2) / (self.std * sqrt(2 * pi)))

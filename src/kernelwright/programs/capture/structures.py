@@ -41,7 +41,7 @@ class Alias:
     """A part of a result that is one of the mutable inputs itself."""
 
     index: int
-    """Which of `mutable_parts`."""
+    """The position of the part in `mutable_parts`."""
 
 
 def _itself(value: Any) -> Any:

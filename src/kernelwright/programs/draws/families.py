@@ -23,9 +23,9 @@ _FINE_SHARE = 1 / 4
 _SPECIAL_SHARE = 1 / 64
 _SPECIAL = (torch.inf, -torch.inf, torch.nan)
 _TINY, _TINY_HALF = 1e-6, 1e-3
-"""Factors; float16 holds no smaller numbers with all their digits."""
+"""Factors of small inputs; float16 holds no smaller numbers with all their digits."""
 _LARGE, _LARGE_HALF = 1e5, 300.0
-"""Factors; the largest number of float16 is 65,504."""
+"""Factors of large inputs; the largest number of float16 is 65,504."""
 _EXTREME_SHARE = 0.25
 """The largest element of `extreme`, as a share of the type's largest number."""
 

@@ -30,7 +30,7 @@ def drawn(init: Init) -> Spread:
             middle, deviation = (low + high - 1) / 2, ((high - low) ** 2 - 1) ** 0.5 / 12**0.5
             return Spread(low, high - 1, middle, deviation, is_whole=low.is_integer())
         case "sign":
-            return Spread(-1.0, 1.0, 0.0, 1.0)
+            return Spread(-1.0, 1.0, 0.0, 1.0, is_whole=True)
     return point(float(init.kind == "ones"))
 
 

@@ -27,7 +27,7 @@ class DrawnInput:
     scale: float = 1.0
     shift: float = 0.0
     span: tuple[float, float] | None = None
-    """(high, low) where the scale is written as their difference."""
+    """(high, low) where the last factor is written as their difference."""
 
     @property
     def init(self) -> Init:
@@ -41,13 +41,15 @@ class DrawnInput:
             return Init("randn", self.shift, self.scale)
         if self.kind == "rand":
             # (high - low) + low may differ from high in the last digit. The bounds as written read
-            # back exactly.
-            spanned = self.span is not None and self.span[1] == self.shift
-            high = self.span[0] if spanned and self.span else self.scale + self.shift
+            # back exactly, where nothing else scales or shifts the draw.
+            high = self.scale + self.shift
+            if self.span is not None and self.span[1] == self.shift:
+                spanned = self.span[0] - self.span[1] == self.scale
+                high = self.span[0] if spanned else high
             return Init("rand", self.shift, high)
         if self.kind == "randint" and (*self.bounds, self.scale, self.shift) == (0, 2, 2, -1):
             return Init("sign")
-        if self.kind == "randint" and self.scale == 1:
+        if self.kind == "randint" and self.scale == 1 and float(self.shift).is_integer():
             return Init("randint", self.bounds[0] + self.shift, self.bounds[1] + self.shift)
         if is_plain:
             return Init(self.kind)
@@ -169,5 +171,11 @@ class _DrawReader:
             shape = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
         if not (isinstance(shape, tuple) and all(type(size) is int for size in shape)):
             self.refuse(node, "sizes must be integers")
+        if any(size < 0 for size in shape):
+            self.refuse(node, "sizes must not be negative")
+        if dtype is not None and dtype not in ALL_DTYPE_BYTES:
+            self.refuse(node, f"no such dtype: {dtype!r}")
+        if not (all(type(bound) is int for bound in bounds) and bounds[0] < bounds[1]):
+            self.refuse(node, "low and high must be integers, low below high")
         default = "int64" if kind == "randint" else "float32"
         return DrawnInput(TensorType(shape, dtype or default), kind, bounds)

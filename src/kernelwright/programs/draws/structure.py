@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 _SUM_TOLERANCE = 1e-2
 """A row that sums to one may differ from one by this much, in 16-bit types too."""
 _MIN_SORTED, _MIN_ROW = 4, 2
-"""Fewer sorted values, or fewer values of a row, may be chance."""
+"""The fewest sorted values, and the fewest values of a row, that cannot be chance."""
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
 
@@ -31,13 +31,13 @@ class Structure:
     zeros: torch.Tensor | None = None
     """Where both draws are zero; None where that is nowhere."""
     is_sorted: bool = False
-    """Along the last dimension, ascending."""
+    """Values ascend along the last dimension."""
     ends: tuple[int, int] | None = None
     """First and last value of sorted integers that are the same in both draws, such as offsets."""
     is_symmetric: bool = False
-    """In the last two dimensions."""
+    """The last two dimensions are a symmetric matrix."""
     has_unit_sums: bool = False
-    """Along the last dimension, of values that are not negative."""
+    """No value is negative, and values sum to 1 along the last dimension."""
 
     @property
     def kinds(self) -> "Structure":

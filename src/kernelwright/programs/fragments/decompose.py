@@ -30,9 +30,9 @@ class AnswerStep:
     """One call of a wrapper in an answer's entry."""
 
     number: int
-    """Among the steps of the answer, from 0."""
+    """The position among the steps of the answer, from 0."""
     makes: tuple[str, ...]
-    """Values of the program."""
+    """The values of the program that the step makes."""
     functions: frozenset[str]
     """The wrapper and all that it calls or launches, by name."""
     program: Program

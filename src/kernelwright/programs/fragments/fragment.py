@@ -25,7 +25,7 @@ class Fragment:
     """A part of a program as a program of its own, and its place in the whole."""
 
     program: Program
-    """With canonical names."""
+    """The fragment as a program, with canonical names."""
     calls: frozenset[int]
     """Indices of its calls in the whole program."""
     inputs: tuple[str, ...]

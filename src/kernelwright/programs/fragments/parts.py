@@ -16,7 +16,7 @@ MAX_CALLS = 3
 MAX_PARTS = 16
 """The most parts of one fragment."""
 MAX_PARTS_FROM = 32
-"""That begin at one call and are looked at: there may be exponentially many."""
+"""The most parts looked at that begin at one call: there may be exponentially many."""
 
 
 def without_outer_views(

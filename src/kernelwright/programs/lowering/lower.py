@@ -37,7 +37,7 @@ _KINDS = {
 
 
 _LIMITS = {"minimum": "max", "maximum": "min"}
-"""The parameter of a clamp that a number among the operands stands for."""
+"""Operator -> the parameter of `clamp` that a number among its operands becomes."""
 
 
 @dataclass(frozen=True, slots=True)

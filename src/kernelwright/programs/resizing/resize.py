@@ -32,7 +32,7 @@ from kernelwright.programs.resizing.resize_attributes import (
 from kernelwright.programs.rewrites.stretch import stretched
 
 _MOST_TRIED = 1 << 26
-"""FLOPs, and bytes, of calls that are run to see whether indices are valid."""
+"""A call with more FLOPs or bytes is not run to see whether its indices are valid."""
 _MAX_TRIES = 64
 """Ways of sizing one call's new inputs that are tried before it counts as refused."""
 

@@ -14,7 +14,7 @@ ODD_SIZES = (1, 3, 5, 7, 11, 13, 17, 19, 31, 33, 37, 45, 63, 65, 67, 97, 100, 12
 """Primes, and neighbours of powers of two: a mask that is missing shows at these."""
 
 _SMALL = 16
-"""Sizes below are not made smaller."""
+"""Sizes below this one are not made smaller."""
 
 _TRIES = 24
 """Draws of sizes for each variant wanted, before it is given up."""

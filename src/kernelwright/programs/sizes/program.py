@@ -20,7 +20,7 @@ class SizedProgram:
     programs: tuple[Program, ...]
     """The first is the one that is searched."""
     sizes: tuple[Sizes, ...]
-    """One for each program."""
+    """The sizes of each program."""
     texts: Mapping[str, str]
     """Name of a size -> the expression of the program's inputs that reads it: "x0.shape[0]"."""
     spelled: Program = field(init=False, repr=False, compare=False)

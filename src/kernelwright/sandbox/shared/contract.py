@@ -105,7 +105,7 @@ class Ran:
     """The tensors of the returned value in order, host-owned, with the guest's strides. Tensors
     that the host did not expect are on the meta device: their values stay in the guest."""
     structure: str
-    """The returned value as text, e.g. "[T,(T,None)]" (tensors.flatten)."""
+    """The returned value as text, e.g. "[T,(T,None)]" (`sandbox.shared.tensors.flatten`)."""
     changed_inputs: tuple[int, ...]
     aliases: tuple[tuple[int, int], ...]
     """(output, input) pairs that share memory."""

@@ -21,7 +21,7 @@ class SizedLowered:
     lowered: Lowered
     sized: SizedProgram
     requested: Requested
-    """With the ranges that kernels can serve."""
+    """The sizes that vary, with the ranges that kernels can serve."""
     elsewhere: tuple[tuple[Sizes, Program], ...]
     """Programs at other sizes, by which the whole is judged."""
 

@@ -123,15 +123,10 @@ class Requested:
     def _joined(self, draw: Callable[[], Call], name: str, sizes: Sizes) -> Call:
         """Inputs with one size changed."""
         leaves, spec = pytree.tree_flatten(draw())
-        for place in self.places:
-            if place.size != name:
-                continue
-            parts = [leaves[place.leaf]]
-            length = place.length(sizes)
-            while sum(part.shape[place.dim] for part in parts) < length:
-                parts.append(pytree.tree_leaves(draw())[place.leaf])
-            whole = torch.cat(parts, dim=place.dim)
-            leaves[place.leaf] = whole.narrow(place.dim, 0, length).contiguous()
+        for leaf in {place.leaf: None for place in self.places if place.size == name}:
+            places = [place for place in self.places if (place.leaf, place.size) == (leaf, name)]
+            drawn = partial(_leaf_of, draw, leaf)
+            leaves[leaf] = _lengthened(drawn, places, sizes, leaves[leaf])
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         return args, kwargs
 
@@ -145,6 +140,35 @@ class Requested:
             leaves[place.leaf] = tensor.index_select(place.dim, rows % tensor.shape[place.dim])
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         return args, kwargs
+
+
+def _leaf_of(draw: Callable[[], Call], leaf: int) -> torch.Tensor:
+    drawn: torch.Tensor = pytree.tree_leaves(draw())[leaf]
+    return drawn
+
+
+def _lengthened(
+    draw: Callable[[], torch.Tensor],
+    places: Sequence[SizePlace],
+    sizes: Sizes,
+    first: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A tensor with dimensions at their new lengths, joined of several draws or cut off.
+
+    Args:
+        places: the dimensions.
+        first: a draw that makes the first part; None: another draw.
+    """
+    if not places:
+        return draw() if first is None else first
+    # A square has one size in two dimensions. The parts that are joined along the second have
+    # the new length in the first, as torch.cat asks.
+    *before, place = places
+    length = place.length(sizes)
+    parts = [_lengthened(draw, before, sizes, first)]
+    while sum(part.shape[place.dim] for part in parts) < length:
+        parts.append(_lengthened(draw, before, sizes))
+    return torch.cat(parts, dim=place.dim).narrow(place.dim, 0, length).contiguous()
 
 
 def _least(size_range: Range) -> int:

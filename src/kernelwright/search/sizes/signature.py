@@ -17,7 +17,7 @@ class Signature:
 
     spec: pytree.TreeSpec
     leaves: tuple[Any, ...]
-    """As `_described`; dimensions that vary are None."""
+    """Each leaf as `_described` gives it, with None for dimensions that vary."""
     places: tuple[SizePlace, ...] = ()
     """Dimensions that vary."""
     ranges: Mapping[str, Range] = field(default_factory=dict)

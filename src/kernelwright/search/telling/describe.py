@@ -17,7 +17,7 @@ class Spent:
 
     seconds: float
     num_candidates: int
-    """Written and judged, in all forms."""
+    """The candidates that were written and judged, in all forms."""
     num_from_library: int = 0
     """Fragments that an earlier search had tuned."""
 

@@ -39,7 +39,7 @@ class _AxisRead(NamedTuple):
     """Two bit sets of slots, by the sizes that they read along an axis."""
 
     wide: int
-    """Sizes that must be held."""
+    """The slots that read a size which must be held."""
     ones: int
 
 
@@ -47,11 +47,11 @@ class HeldChoices(NamedTuple):
     """Choices by which the same slots hold the same sizes, of the slots that are looked at."""
 
     shapes: tuple[Shape, ...]
-    """The shapes of those slots."""
+    """The shapes of the slots that are looked at."""
     result: Shape
     weight: int
     patterns: tuple[Weighted[Pattern], ...]
-    """For each axis."""
+    """The patterns of each axis, with their weights."""
 
 
 class Broadcast:

@@ -21,13 +21,13 @@ from kernelwright.synth.sizes.reading import read_system
 from kernelwright.synth.sizes.system import System, Total
 
 _PLAIN = (4, 64)
-"""Proposals drawn at once from the ranges of the roots."""
+"""How many proposals each round draws from the ranges of the roots."""
 _FEW = 4
-"""So many proposals are looked at one by one faster than all at once."""
+"""Up to this many proposals are checked one by one: for so few that is faster."""
 _RELAXED = ((1 << 12, (512, 1024)), (1 << 15, (1024, 4096)), (1 << 17, (4096,) * 16))
-"""Entries of the relaxation's tables, and proposals drawn at once from it."""
+"""(the most entries of the relaxation's tables, how many proposals each round draws from it)."""
 _MOST_REFUSED = 100
-"""Solutions that `accept` may refuse."""
+"""The most solutions that `accept` may refuse before the draw is given up."""
 _MARGIN = 1e-6
 """The rounding error of log2. Sizes within the margin are checked again in integers."""
 
@@ -42,11 +42,11 @@ class DrawnSizes:
     """The value of every root; `evaluate(equations.solved(size), drawn.values.__getitem__)` is a
     size."""
     proposals: int
-    """Looked at; the last one was taken."""
+    """How many proposals were looked at. The last one was taken."""
     accepted: int
     """Draws within all bounds; `accept` refused all of them but the last."""
     is_uniform: bool
-    """Not where sampling found nothing and the solver did."""
+    """Whether the sizes are a random draw. If sampling finds nothing, the solver chooses them."""
 
 
 def draw_sizes(

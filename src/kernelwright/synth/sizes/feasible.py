@@ -17,7 +17,7 @@ from kernelwright.synth.sizes.system import Parts, System
 _EFFORT = 5.0
 """In CP-SAT's deterministic time, about seconds: the same answer on every machine."""
 _LARGEST = 1 << 60
-"""Nothing above this in the solver's 64 bits."""
+"""The largest number that the solver is given, since it computes in 64 bits."""
 
 
 class _TooLarge(Exception):

@@ -14,9 +14,9 @@ class Measure(StrEnum):
     """A solution weighs the product of its roots' weights; those of remainders are 1 always."""
 
     UNIFORM = "uniform"
-    """Every solution the same: the counting measure."""
+    """Every solution has the same weight."""
     LOG = "log"
-    """1 / size: every octave the same."""
+    """A size weighs 1 / size, so that every octave has the same weight."""
     MODELS = "models"
     """1 / size, and more for what models are built of: multiples of 8, 32, 64, powers of two."""
 

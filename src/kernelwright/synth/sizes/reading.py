@@ -24,7 +24,7 @@ from kernelwright.synth.sizes.span import IntegerSpan
 from kernelwright.synth.sizes.system import Inequality, Monomial, Parts, Range, System, Total
 
 _LARGEST = 1 << 62
-"""In place of an infinite end."""
+"""Stands in for an infinite end of a range."""
 _NUM_PASSES = 6
 """The most passes that narrow ranges: ranges that stay too wide cost speed, never solutions."""
 

@@ -8,10 +8,10 @@ from kernelwright.ops.sizes import Expr, Var, evaluate
 from kernelwright.synth.recipe import Interval
 
 Range = tuple[int, int]
-"""Both ends included."""
+"""(lowest, highest) value, both included."""
 
 Parts = tuple[int, tuple[int, ...]]
-"""A factor and columns that are to be multiplied."""
+"""(factor, columns): the product of the factor and the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Total:
     """Bounds of the sum of weight * number of elements over all tensors."""
 
     weights: Sequence[int]
-    """One a tensor; the bytes of an element, where the total is of bytes."""
+    """The weight of each tensor. Where the total counts bytes, it is the bytes of an element."""
     limits: Interval
 
 

@@ -21,7 +21,7 @@ from kernelwright.synth.skeletons.weighted import Weighted, weighted
 _KEPT = 1 << 14
 
 _MANY = 64
-"""Choices of a form that are not all shown to the operator again."""
+"""If a form has more choices than this, its operator's rule is not asked about each of them."""
 
 Way = tuple[FittingForm, Callable[[Random], Arrangement]]
 """Some choices of a form, and a draw from them."""
@@ -50,7 +50,7 @@ class Sight(NamedTuple):
     results: tuple[int, ...]
     """The positions of the results that later calls read."""
     is_coarse: bool
-    """Sizes that are not 1 count as alike."""
+    """Whether all sizes other than 1 count as alike."""
 
 
 class Choices:
@@ -148,7 +148,7 @@ def _results(
 
 
 _Seen = tuple[tuple[tuple[int, Size], ...], tuple[Shape, ...]]
-"""`asks` and `made` of an `Alike`."""
+"""(`asks`, `made`) of an `Alike`."""
 
 
 def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _Seen:

@@ -44,7 +44,7 @@ class Pattern(NamedTuple):
     """A call up to its operator and the values it reads."""
 
     reads: tuple[Read, ...]
-    """In order of their places."""
+    """The values that the call reads, in order of their places."""
     results: tuple[ValueKind, ...]
 
 
@@ -52,7 +52,8 @@ class _Visible(NamedTuple):
     """The part of a form that a skeleton sees."""
 
     slots: tuple[tuple[Place, ValueKind, bool], ...]
-    """Those that results may stand in, in order of their places; may an input?"""
+    """(place, kind, whether an input may stand in it) of the slots that may hold results, in order
+    of their places."""
     results: tuple[ValueKind, ...]
 
 
@@ -76,17 +77,17 @@ class Calls:
     """All calls of some forms, by what they do to the values that wait to be read."""
 
     kinds: tuple[ValueKind, ...]
-    """That a value may have while it waits; their numbers are places in here."""
+    """The kinds that a waiting value may have. The number of a kind is its position here."""
     rows: dict[Kinds, range]
     """The values that a call before the last may add to those that wait, by the values it reads of
     them: a part of `gains`, shortest first."""
     gains: list[Kinds]
     steps: list[Weighted[SkeletonStep]]
-    """The calls that read so and add so, one a gain."""
+    """For each of `gains`: the calls that read those values and add this gain."""
     last: dict[Kinds, Weighted[SkeletonStep]]
-    """Last calls, by what they read. Nothing waits after one."""
+    """The calls that may come last, by the values that they read. After one, no value waits."""
     ops: dict[Pattern, Weighted[str]]
-    """The operators that can be called so."""
+    """The operators that can be called in each pattern."""
 
     def __init__(self, forms: Iterable[Form], weights: Mapping[str, int], width: int) -> None:
         """`weights`: operator -> weight of a call, 1 where not given. `width`: see `Skeletons`."""

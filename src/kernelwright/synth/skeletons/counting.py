@@ -38,7 +38,7 @@ class Landing(NamedTuple):
     gains: range
     """The numbers of values that may join the row of unread values."""
     base: int
-    """The state of what waits still."""
+    """The state of the values that still wait."""
 
 
 class Move(NamedTuple):

@@ -38,11 +38,11 @@ class Draft:
     calls: list[DraftCall] = field(default_factory=list)
     equations: Equations = field(default_factory=Equations)
     _made: dict[int, int] = field(default_factory=dict)
-    """Values of the skeleton -> of the draft."""
+    """Number of a value in the skeleton -> its number in the draft."""
     _free: dict[Size, None] = field(default_factory=dict)
     """Sizes that were open when their values were made."""
     _checked: tuple[int, int] = 0, 0
-    """Variables that were bound when sizes were checked, and sizes."""
+    """(variables that were bound, sizes that there were) when sizes were last checked."""
     _num_variables: int = 0
 
     def add(self, call: SkeletonCall, fit: FittingForm, arranged: Arrangement) -> None:

@@ -14,9 +14,9 @@ from kernelwright.synth.skeletons.plan import SkeletonPlan, TooMany
 from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall, Skeletons
 
 _KEPT = 1 << 15
-"""Arrangements."""
+"""The number of arrangements that the cache keeps."""
 _PATIENCE = 2
-"""Drafts given up before they are planned."""
+"""After this many drafts are given up, a plan chooses the next ones."""
 _MORE = 8
 """Planned drafts given up before a plan looks closer, which takes as long as many drafts."""
 _MOST = 300

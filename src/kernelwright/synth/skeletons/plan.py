@@ -29,7 +29,7 @@ State = tuple[Shape, ...]
 """Shapes of the values that later calls read, in order of the values."""
 
 Branch = tuple[Alike, State]
-"""Choices of a call, and what they lead to."""
+"""Choices of a call, and the state after the call."""
 
 
 class TooMany(Exception):

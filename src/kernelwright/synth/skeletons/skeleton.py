@@ -40,7 +40,7 @@ class SkeletonCall:
     op: str
     pattern: Pattern
     values: tuple[int, ...]
-    """The value that each of the pattern's reads reads."""
+    """For each entry of `pattern.reads`: the value that the call reads there."""
     results: tuple[int, ...]
 
     @property

@@ -31,13 +31,13 @@ from kernelwright.synth.skeletons.calls import FittingForm
 from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall, Skeletons
 
 SIZE = 16
-"""Every free size of a plain program."""
+"""Plain programs have this number in place of every free size."""
 MOST = 1000
-"""Skeletons drawn for a sound one. Of 20 calls about one in 20 is."""
+"""The most skeletons that are drawn to get a sound one. With 20 calls about one in 20 is sound."""
 _TRIED = 64
-"""Choices of a form looked at for one that goes together."""
+"""The most choices of a form that are tried to find one whose shapes go together."""
 _KEPT = 1 << 14
-"""Plain calls."""
+"""The number of plain calls that the cache keeps."""
 
 
 @dataclass(frozen=True, slots=True)

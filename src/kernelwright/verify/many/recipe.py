@@ -31,8 +31,8 @@ class JudgeRecipe(JudgeOptions):
     timing: bool = True
     """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""
     timing_s: float | None = None
-    """The most seconds of timing a candidate, beyond the first pairs; None: the clock's own
-    limit."""
+    """The most seconds that all pairs of timed calls of a candidate take, though the first batch is
+    always taken; None: the clock's own limit, which no number here raises."""
     rules: str = field(default_factory=rules_version)
     versions: dict[str, str | None] = field(default_factory=_versions)
 

@@ -16,7 +16,7 @@ class ReferenceAnswer:
 
     outputs: Expected
     structure: str
-    """The returned value's containers as text (sandbox.tensors.flatten)."""
+    """The returned value's containers as text (`sandbox.shared.tensors.flatten`)."""
     state: dict[str, Expected] = field(default_factory=dict)
     """Parameters and buffers that the call changes, by state_dict name."""
     attributes: dict[str, Any] = field(default_factory=dict)

@@ -41,7 +41,7 @@ from kernelwright.verify.values import second_look
 from kernelwright.verify.values.compare import strangeness
 
 BUDGET_S, GRAPH_BUDGET_S = 10.0, 3.0
-"""For pairs beyond the first batch, at most."""
+"""The most seconds for all pairs; the first batch is taken in any case."""
 WARMUP = 3
 """Calls before the timed ones: compilation, autotuning, the allocator's first blocks."""
 SLOW_DRAW_S = 0.05
