@@ -236,6 +236,14 @@ def test_an_empty_output_is_right():
     assert compare((empty.clone(),), expected, "strict").mismatch is None
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_an_empty_output_is_right_in_any_layout(shape):
+    expanded = torch.empty(1).expand(shape)
+    expected = Expected(native=(expanded,), oracle=(expanded.double(),))
+    for output in (expanded, torch.empty(shape), torch.empty(shape[::-1]).T):
+        assert compare((output,), expected, "strict").mismatch is None
+
+
 def test_the_worst_of_several_outputs_is_reported():
     x = torch.randn(64)
     expected = Expected(native=(x, x), oracle=(x.double(), x.double()))
