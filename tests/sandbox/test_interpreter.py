@@ -1,5 +1,7 @@
 """The interpreter's remedies, each against what the hardware does."""
 
+from fractions import Fraction
+
 import pytest
 import torch
 from sample_candidates import HEADER
@@ -57,6 +59,39 @@ def test_libdevice_functions_are_computed(guest, function, expected):
     x = torch.rand(64) * 3
     imports = "from triton.language.extra import libdevice"
     assert torch.equal(unary(guest, f"libdevice.{function}(x)", x, imports), expected(x))
+
+
+# From mpmath: PyTorch is inaccurate there, or has no such function.
+ACCURATE = {
+    "cbrt": {-1.5208329e35: -533777791540.6578, 1e-30: 1e-10, 27.0: 3.0},
+    "erfcinv": {0.0: torch.inf, 1e-30: 8.148616223, 1e-9: 4.320005388, 1.75: -0.8134198476},
+    "fdim": {torch.inf: 0.0, 2.0: 0.0},
+    "j0": {16300.947265625: -5.234781419e-05, 50.0: 0.05581232767},
+    "j1": {-6798.2939453125: 0.007567594703, 50.0: -0.09751182813},
+    "normcdf": {-12.0: 1.776482112e-33, -8.5: 9.479534822e-18, -1.0: 0.1586552539},
+    "round": {0.49999997: 0.0, 2.5: 3.0, -2.5: -3.0, 8388609.0: 8388609.0, -torch.inf: -torch.inf},
+    "tgamma": {-0.5: -3.544907702, -1.5: 2.363271801, 30.0: 8.841761994e30, -3.0: torch.nan},
+    "y0": {15121.279296875: -5.48190383e-05, 50.0: -0.09806499547},
+    "y1": {8334.3212890625: 0.003891182709, 50.0: -0.05679566856},
+}
+
+
+@pytest.mark.parametrize("function", ACCURATE)
+def test_libdevice_functions_are_accurate_for_small_large_and_negative_numbers(guest, function):
+    x = torch.tensor([*ACCURATE[function]] * 64)[:64]
+    expected = torch.tensor([*ACCURATE[function].values()] * 64)[:64]
+    imports = "from triton.language.extra import libdevice"
+    arguments = "x, x" if function == "fdim" else "x"
+    y = unary(guest, f"libdevice.{function}({arguments})", x, imports)
+    torch.testing.assert_close(y, expected, rtol=3e-7, atol=0, equal_nan=True)
+
+
+def test_the_fused_product_and_sum_of_libdevice_rounds_once_in_float64(guest):
+    x = torch.rand(64, dtype=torch.float64)
+    imports = "from triton.language.extra import libdevice"
+    rest = unary(guest, "libdevice.fma(x, x, -(x * x))", x, imports)
+    expected = [Fraction(value) ** 2 - Fraction(value * value) for value in x.tolist()]
+    assert rest.tolist() == [float(value) for value in expected]
 
 
 def test_erf_matches_torch(guest):

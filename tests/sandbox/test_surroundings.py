@@ -18,7 +18,8 @@ DAY_S = 24 * 3600
 
 
 @pytest.fixture(autouse=True)
-def threads():
+def threads(monkeypatch):
+    monkeypatch.setattr(surroundings, "_left", {})
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -69,10 +70,13 @@ def test_grad_mode_and_threads_are_those_of_the_manner_and_come_back(has_grad):
     assert torch.get_num_threads() == 1
 
 
-def test_threads_that_a_candidate_sets_are_left_for_the_host_to_see():
+def test_settings_that_a_call_leaves_are_noted_and_restored():
     with surrounded(Manner(num_threads=4)):
         torch.set_num_threads(2)
-    assert torch.get_num_threads() == 2
+    assert torch.get_num_threads() == 1
+    with surrounded(Manner(num_threads=3)), torch.set_grad_enabled(True):
+        assert torch.get_num_threads() == 3
+    assert surroundings.left_settings().keys() == {"torch.get_num_threads()"}
 
 
 def test_a_manner_crosses_as_json():
@@ -113,6 +117,26 @@ def test_offsets_and_threads_reach_the_candidate_and_values_stay(guest):
         offsets.append(offset)
     assert offsets[0] == 0
     assert offsets[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ("torch.set_num_threads(1)", "torch.get_num_threads()"),
+        ("torch.set_grad_enabled(True)", "torch.is_grad_enabled()"),
+    ],
+)
+def test_a_setting_that_a_call_changes_to_its_value_at_birth_shows(guest, change, name):
+    guest.load(f"import torch\ndef fused_operator(x):\n    {change}\n    return [x]\n")
+    ran = guest.run("candidate", [torch.ones(3)], seed=1, manner=replace(WATCHED, num_threads=4))
+    assert ran.process.settings[name] != guest.born.settings[name]
+    assert guest.attest().settings[name] != guest.born.settings[name]
+
+
+def test_a_grad_mode_that_is_set_at_import_shows(guest):
+    call = "def fused_operator(x):\n    return [x]\n"
+    guest.load(f"import torch\ntorch.set_grad_enabled(True)\n{call}")
+    assert guest.attest().settings != guest.born.settings
 
 
 def test_objects_are_kept_with_new_contents_when_they_fit(guest):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelwright.core.verdict import Code
-from kernelwright.verify.values.compare import Expected, compare, worse
+from kernelwright.verify.values.compare import Expected, compare, share_of_allowed, worse
 
 SCALES = [1e-6, 1.0, 1e6]
 
@@ -25,6 +25,10 @@ def matmul_case(scale=1.0, *, tf32=False):
 def truncated(x):
     """fp32 with 10 mantissa bits, as TF32 hardware reads it."""
     return (x.view(torch.int32) & -(1 << 13)).view(torch.float32)
+
+
+def exact(*answers):
+    return Expected(native=answers, oracle=tuple(y.double() for y in answers))
 
 
 def missing_row(y):
@@ -234,6 +238,38 @@ def test_an_empty_output_is_right():
     empty = torch.zeros(0, 3)
     expected = Expected(native=(empty,), oracle=(empty.double(),))
     assert compare((empty.clone(),), expected, "strict").mismatch is None
+
+
+def test_kernelbench_ranks_outputs_by_the_figure_that_decides():
+    tiny, small = torch.full((8,), 1e-6), torch.ones(8)
+    expected = exact(tiny, small)
+    outputs = (2 * tiny, small + 1e-3)
+    shares = [
+        share_of_allowed(compare((y,), alone, "kernelbench").errors)
+        for y, alone in zip(outputs, (exact(tiny), exact(small)), strict=True)
+    ]
+    assert shares == pytest.approx([0.01, 5.0], rel=0.01)
+    both = compare(outputs, expected, "kernelbench")
+    assert both.mismatch.message.startswith("output 1")
+    assert share_of_allowed(both.errors) == max(shares)
+
+
+@pytest.mark.parametrize("policy", ["strict", "kernelbench"])
+@pytest.mark.parametrize("special", [torch.nan, torch.inf])
+def test_where_the_range_is_free_special_values_are_left_out(policy, special):
+    expected = replace(exact(torch.ones(8)), is_range_free=True)
+    y = torch.ones(8)
+    y[3] = special
+    assert compare((y,), expected, policy).mismatch is None
+    assert compare((y + 0.1,), expected, policy).mismatch.code is Code.WRONG_VALUES
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_an_empty_output_is_right_in_any_layout(shape):
+    expanded = torch.empty(1).expand(shape)
+    expected = Expected(native=(expanded,), oracle=(expanded.double(),))
+    for output in (expanded, torch.empty(shape), torch.empty(shape[::-1]).T):
+        assert compare((output,), expected, "strict").mismatch is None
 
 
 def test_the_worst_of_several_outputs_is_reported():

@@ -1,10 +1,12 @@
 """`kernelwright lint` on files: modules as their authors draw them, and what has no program."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from kernelwright.core.errors import UsageError
-from kernelwright.lint.gaps import FLOOR_ULPS, MAX_FACTOR, RMS_FACTOR
+from kernelwright.lint.gaps import FEW, FLOOR_ULPS, MAX_FACTOR, RMS_FACTOR, Allowed, gap
 from kernelwright.verify.linting import task as lint_task
 from kernelwright.verify.linting.task import lint
 from kernelwright.verify.tasks.small_draws import resampled, small_draw
@@ -149,3 +151,25 @@ def test_a_flat_program_and_a_function_that_is_more_are_linted(tmp_path):
 def test_strict_is_the_judges_rule():
     assert FLOOR_ULPS == compare.FLOOR_ULPS
     assert (RMS_FACTOR, MAX_FACTOR) == (compare.RMS_FACTOR, compare.MAX_FACTOR)
+    assert FEW == compare.FEW
+
+
+@pytest.mark.parametrize("special", [None, "both", "native"])
+@pytest.mark.parametrize("size", [1, 5, 4096])
+def test_errors_and_bounds_are_the_judges_where_elements_are_few_or_not_finite(special, size):
+    oracle = torch.randn(size, 4, generator=torch.Generator().manual_seed(1)).double()
+    native = (oracle * (1 + 1e-5 * oracle.sin())).float()
+    if special:
+        native[0, :3] = torch.inf
+    if special == "both":
+        oracle[0, :3] = torch.inf
+    y = torch.where(native.isfinite(), native * 1.001, native)
+    judged = compare.compare((y,), compare.Expected(native=(native,), oracle=(oracle,)), "strict")
+    allowed = Allowed.by_oracle(native, oracle)
+    close = partial(pytest.approx, rel=1e-6)
+    assert allowed.rms == close(judged.errors.rms_allowed)
+    assert allowed.largest == close(judged.errors.max_allowed)
+    if special != "native":
+        mine = gap(oracle, y)
+        assert mine.rms == close(judged.errors.rms_candidate)
+        assert mine.largest == close(judged.errors.max_candidate)

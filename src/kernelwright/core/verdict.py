@@ -103,6 +103,9 @@ class ErrorFigures:
     rms_reference: float
     max_allowed: float
     rms_allowed: float
+    suite_share: float | None = None
+    """Under `kernelbench`: max |reference - y| / (1 + |y|) as a share of its bound, which decides
+    alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.lint.findings import TOLERANCES
 
-RMS_FACTOR, MAX_FACTOR = 2.0, 4.0
+RMS_FACTOR, MAX_FACTOR, FEW = 2.0, 4.0, 3.0
 FLOOR_ULPS = {
     torch.float64: (64.0, 1024.0), torch.float32: (8.0, 32.0),
     torch.float16: (0.5, 2.0), torch.bfloat16: (0.5, 2.0),
@@ -76,11 +76,16 @@ class Allowed:
     @classmethod
     def by_oracle(cls, native: torch.Tensor, oracle: torch.Tensor) -> "Allowed":
         """Returns a small factor of the native result's own error against fp64, and at least the
-        floor."""
+        floor. The rms of few elements is a small sample, and may be larger."""
         floor = cls.by_floor(native.dtype)
-        own = gap(oracle, native)
+        # Where the native result alone overflows, it allows no error.
+        finite = native.isfinite()
+        compared = oracle if bool(finite.all()) else oracle.where(finite, math.nan)
+        own = gap(compared, native)
+        few = 1 + FEW / _effective_count(compared) ** 0.5
         return cls(
-            max(floor.rms, RMS_FACTOR * own.rms), max(floor.largest, MAX_FACTOR * own.largest)
+            max(floor.rms, RMS_FACTOR * own.rms) * few,
+            max(floor.largest, MAX_FACTOR * own.largest),
         )
 
 
@@ -111,14 +116,14 @@ def gap(reference: torch.Tensor, answer: torch.Tensor | CheapAnswer) -> Gap:
         quick = _block_gap(wide(reference[where]), answer.at(where, reference.shape))
         if not quick[0] <= LOOSEST:
             return Gap(quick[0], quick[0], quick[0])
-    scale, squares, largest, excess = _rms(reference), 0.0, 0.0, 0.0
+    scale, count = _rms(reference)
+    squares = largest = excess = 0.0
     base = None if answer.base is None else answer.base.expand(reference.shape)
     for r, x in _blocks(reference, base):
         y = answer.shift if x is None else wide(x) * answer.scale + answer.shift
         worst, over, square = _block_gap(wide(r), y, scale)
         excess, largest = _worse(excess, worst), _worse(largest, over)
         squares += square
-    count = max(reference.numel(), 1)
     return Gap(excess, largest, (squares / count) ** 0.5 / scale)
 
 
@@ -157,14 +162,26 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor.double()
 
 
-def _rms(reference: torch.Tensor) -> float:
-    """Returns the rms with elements that are not finite as zeros; never 0."""
+def _rms(reference: torch.Tensor) -> tuple[float, int]:
+    """Returns the rms of the elements that are finite, never 0, and their number, at least 1."""
     squares, count = 0.0, 0
     for r, _ in _blocks(reference, None):
         finite = torch.nan_to_num(wide(r), nan=0.0, posinf=0.0, neginf=0.0)
         squares += float(finite.square().sum(dtype=torch.float64))
-        count += r.numel()
-    return float(max((squares / max(count, 1)) ** 0.5, torch.finfo(torch.float32).tiny))
+        count += int(r.isfinite().sum())
+    rms = (squares / max(count, 1)) ** 0.5
+    return max(rms, torch.finfo(torch.float32).tiny), max(count, 1)
+
+
+def _effective_count(oracle: torch.Tensor) -> float:
+    """Returns how many elements carry the energy: (sum y^2)^2 / sum y^4 over finite elements."""
+    sums = torch.zeros(3, dtype=torch.float64, device=oracle.device)
+    for y, _ in _blocks(oracle, None):
+        power = torch.nan_to_num(y.double(), nan=0.0, posinf=0.0, neginf=0.0).square_()
+        sums += torch.stack([power.sum(), power.square().sum(), y.isfinite().sum()])
+    squares, fourths, count = sums.tolist()
+    effective = squares * squares / fourths if fourths else math.inf
+    return float(effective) if math.isfinite(effective) else max(float(count), 1.0)
 
 
 def _blocks(

@@ -17,6 +17,7 @@ from kernelwright.verify.tasks.resized import resized, sizes_of
 from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
 from kernelwright.verify.tasks.variation import other_weights, variations
 from kernelwright.verify.tasks.weights import (
+    SMALL,
     SMALL_DRAWS,
     move_part_of_weights,
     move_weights,
@@ -372,6 +373,22 @@ def test_signs_stay_where_the_reference_gives_no_numbers_otherwise():
     found_ = other_weights(task, CPU, 1)
     assert found_.keys() == {"other weights", "redrawn weights 0"}
     assert bool((found_["redrawn weights 0"].state(CPU)["scale"] > 0).all())
+
+
+def test_redrawn_weights_that_keep_their_signs_differ_between_draws():
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.rand(SMALL) + 1)
+
+        def forward(self, x):
+            return x * self.scale.sqrt()
+
+    task = ModuleTask(name="t", get_inputs=lambda: [torch.randn(SMALL)], build=Root, text="")
+    task.module(CPU)
+    variants = other_weights(task, CPU, 1)
+    drawn = {tuple(variant.state(CPU)["scale"].tolist()) for variant in variants.values()}
+    assert len(drawn) == len(variants) == 1 + SMALL_DRAWS
 
 
 # -- counterparts

@@ -25,7 +25,7 @@ class TimingFields(TypedDict):
     num_samples: int
 
 
-class ErrorFields(TypedDict):
+class ErrorFields(TypedDict, total=False):
     """Errors against the float64 reference, the worst over cases and outputs."""
 
     max_candidate: float
@@ -37,6 +37,9 @@ class ErrorFields(TypedDict):
     rms_reference: float
     max_allowed: float
     rms_allowed: float
+    suite_share: float | None
+    """Under `kernelbench`: max |PyTorch - y| / (1 + |y|) as a share of its bound, which decides
+    alone."""
 
 
 class VerdictFields(TypedDict, total=False):

@@ -30,6 +30,7 @@ from triton.runtime.jit import JITFunction
 
 from kernelwright.sandbox.guest.disguise import stock_of
 from kernelwright.sandbox.guest.persisting import persisting_l2_bytes
+from kernelwright.sandbox.guest.surroundings import left_settings
 from kernelwright.timing.waiting import sleeps_while_waiting
 
 _SETTLE_S = 0.02
@@ -107,7 +108,7 @@ def settings(*, on_gpu: bool) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(_LATE_VARIABLES)
     }
-    return torch_settings | knob_values | variables
+    return torch_settings | knob_values | variables | left_settings()
 
 
 def _text(getter: Callable[[], object]) -> str:

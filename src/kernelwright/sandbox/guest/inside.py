@@ -178,7 +178,7 @@ class Inside:
     def load(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         init = self._init(request)
         kernel_cache.renew(request["cache"], request["kernels"])
-        with torch.no_grad():
+        with surroundings.grad_mode(has_grad=False):
             loaded = candidate.load(self.folder / request["file"], init)
         self.loaded[request["name"]] = loaded
         return {"entry": loaded.entry, "kernels": loaded.kernels}, []
@@ -211,7 +211,7 @@ class Inside:
         return self.loaded[request["name"]].instances
 
     def construct(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        with torch.no_grad():
+        with surroundings.grad_mode(has_grad=False):
             return {"instance": self._instances(request).construct(self._init(request) or {})}, []
 
     def duplicate(self, request: dict[str, Any], _payload: bytearray) -> Answer:

@@ -76,9 +76,33 @@ def start_threads() -> None:
     torch.set_num_threads(1)
 
 
+_left: dict[str, str] = {}
+
+
+def left_settings() -> dict[str, str]:
+    """Returns the settings that calls left otherwise than they were at their beginning, by the
+    attestation's names. They stay in this list: the old values are restored after each call."""
+    return dict(_left)
+
+
+def _note(name: str, before: object, after: object) -> None:
+    if after != before:
+        _left[name] = f"{after} (set in a call with {before})"
+
+
+@contextmanager
+def grad_mode(*, has_grad: bool) -> Iterator[None]:
+    """Gives the code inside this grad mode, restores the old one, and notes another one that the
+    code leaves."""
+    with torch.set_grad_enabled(has_grad):
+        yield
+        _note("torch.is_grad_enabled()", has_grad, torch.is_grad_enabled())
+
+
 @contextmanager
 def surrounded(manner: Manner) -> Iterator[None]:
-    """Gives the call inside these surroundings, and restores the old ones afterwards."""
+    """Gives the call inside these surroundings, restores the old ones afterwards, and notes
+    settings that the call leaves changed."""
     global _ahead_s
     torch.set_num_threads(manner.num_threads)
     moved = time_machine.travel(time.time() + manner.clock_s) if manner.clock_s else None
@@ -86,16 +110,12 @@ def surrounded(manner: Manner) -> Iterator[None]:
         moved.start()
         _ahead_s = manner.clock_s
     try:
-        with torch.set_grad_enabled(manner.has_grad):
+        with grad_mode(has_grad=manner.has_grad):
             yield
-            # Another number is the candidate's setting, which must stay for the attestation to see.
-            manner_kept = torch.get_num_threads() == manner.num_threads
-        if manner_kept:
-            torch.set_num_threads(1)
-    except BaseException:
-        torch.set_num_threads(1)
-        raise
+            # Compared here: a call may set what was the value at birth, as one thread.
+            _note("torch.get_num_threads()", manner.num_threads, torch.get_num_threads())
     finally:
+        torch.set_num_threads(1)
         if moved is not None:
             _ahead_s = 0
             moved.stop()

@@ -78,9 +78,9 @@ def other_weights(task: ModuleTask, device: torch.device, seed: int) -> dict[str
     scales = SCALES[: num_draws(task.module(device))]
     for number, scale in enumerate(scales):
         for keeps_signs in (False, True):
-            other = task.with_redrawn_weights(
-                derive(seed, "redrawn", number // 2), keeps_signs=keeps_signs, scale=scale
-            )
+            # Two draws share their values for the sake of their scales, which kept signs exclude.
+            own = derive(seed, "redrawn", number if keeps_signs else number // 2)
+            other = task.with_redrawn_weights(own, keeps_signs=keeps_signs, scale=scale)
             if _is_finite(other, inputs, device):
                 variants[f"{REDRAWN_WEIGHTS} {number}"] = other
                 break
