@@ -10,6 +10,7 @@ from kernelwright.core.verdict import Code
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.search.contest.graph_trees import replayed, waits_for_launches
 from kernelwright.search.module import emit
 from kernelwright.search.optimize import optimize_target
@@ -203,5 +204,7 @@ def test_guests_compile_after_the_server_imported_the_compiler():
     assert verdict.accepted, verdict.message
     with server.guest() as guest:
         guest.load("def fused_operator(x):\n    return [x + 1]\n")
-        (answer,) = guest.run("candidate", [torch.zeros(3, device="cuda")], seed=0).outputs
+        (answer,) = guest.run(
+            "candidate", GuestCall([torch.zeros(3, device="cuda")], seed=0)
+        ).outputs
     assert answer.tolist() == [1.0, 1.0, 1.0]

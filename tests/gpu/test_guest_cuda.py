@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.host.probe import isolation_level
-from kernelwright.sandbox.shared.contract import GuestFault, Limits
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault, Limits
 from kernelwright.sandbox.shared.window import WINDOW_BYTES
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.floor import floor_ms
@@ -54,7 +54,7 @@ def test_tensors_too_large_for_the_window_get_through_too(guest):
     guest.load(ADD)
     x, y = inputs(WINDOW_BYTES // 4)
     for given in ([x, y], [x[:100], y[:100]], [x, y]):
-        ran = guest.run("candidate", given, seed=1)
+        ran = guest.run("candidate", GuestCall(given, seed=1))
         assert torch.equal(ran.outputs[0], given[0] + given[1])
 
 
@@ -68,7 +68,7 @@ def test_a_patient_guest_sleeps_while_it_waits_for_the_gpu(patient):
 def test_a_good_kernel_gives_the_right_bytes_through_device_memory(guest, dtype):
     guest.load(ADD)
     x, y = inputs(100_003, dtype)
-    ran = guest.run("candidate", [x, y], seed=1)
+    ran = guest.run("candidate", GuestCall([x, y], seed=1))
     assert torch.equal(ran.outputs[0], x + y)
     assert ran.outputs[0].is_cuda
     assert ran.launches == {"add": 1}
@@ -87,7 +87,7 @@ def test_launchers_are_compiled_in_a_guest(guest):
     name = f"add_{secrets.token_hex(4)}"
     guest.load(ADD.replace("add", name))
     x, y = inputs(1_000)
-    ran = guest.run("candidate", [x, y], seed=1)
+    ran = guest.run("candidate", GuestCall([x, y], seed=1))
     assert torch.equal(ran.outputs[0], x + y)
     assert ran.launches == {name: 1}
 
@@ -95,7 +95,7 @@ def test_launchers_are_compiled_in_a_guest(guest):
 def test_an_abort_on_the_gpu_is_seen_as_one_and_costs_one_guest(guest):
     guest.load("import os\ndef fused_operator(x):\n    os.abort()\n")
     with pytest.raises(GuestFault) as caught:
-        guest.run("candidate", inputs()[:1], seed=1)
+        guest.run("candidate", GuestCall(inputs()[:1], seed=1))
     assert (caught.value.kind, caught.value.detail) == ("crashed", "SIGABRT")
     with shared("cuda").guest() as another:
         another.load(ADD)
@@ -108,7 +108,7 @@ def test_many_calls_do_not_pile_up_memory(guest):
     given = inputs(1 << 22)
     used = []
     for seed in range(6):
-        guest.run("candidate", given, seed=seed)
+        guest.run("candidate", GuestCall(given, seed=seed))
         used.append(torch.cuda.memory_allocated())
     assert used[-1] <= max(used[:2])
 
@@ -116,20 +116,20 @@ def test_many_calls_do_not_pile_up_memory(guest):
 def test_strides_survive_in_both_directions(guest):
     guest.load("def fused_operator(x):\n    return [x.clone().t()]\n")
     x = torch.randn(32, 48, device="cuda").t()[::2]
-    (output,) = guest.run("candidate", [x], seed=1).outputs
+    (output,) = guest.run("candidate", GuestCall([x], seed=1)).outputs
     assert torch.equal(output, x.t())
 
 
 def test_an_unwritten_output_shows_the_poison(guest):
     guest.load(ADD)
-    ran = guest.run("candidate", inputs(), seed=1, poison=7.5, skip_kernels=["add"])
+    ran = guest.run("candidate", GuestCall(inputs(), seed=1, poison=7.5, skip_kernels=["add"]))
     assert torch.equal(ran.outputs[0], torch.full_like(ran.outputs[0], 7.5))
 
 
 def test_an_illegal_access_costs_one_guest(guest):
     guest.load(ADD.replace("OFFSET=0", "OFFSET=1 << 44"))
     with pytest.raises(GuestFault) as caught:
-        guest.run("candidate", inputs(), seed=1)
+        guest.run("candidate", GuestCall(inputs(), seed=1))
     assert caught.value.kind == "out_of_bounds"
     assert not guest.alive
     with shared("cuda").guest() as another:
@@ -141,7 +141,7 @@ def test_an_illegal_access_costs_one_guest(guest):
 def test_running_out_of_device_memory_is_a_fault_of_the_candidate(guest):
     guest.load("def fused_operator(x):\n    return [x.new_empty(1 << 42)]\n")
     with pytest.raises(GuestFault) as caught:
-        guest.run("candidate", inputs()[:1], seed=1)
+        guest.run("candidate", GuestCall(inputs()[:1], seed=1))
     assert caught.value.kind == "out_of_memory"
     assert guest.alive
 
@@ -205,9 +205,9 @@ def test_a_write_past_the_end_shows_where_the_allocator_has_slack(guest):
     guest.load(
         ADD.replace("at + OFFSET, x + y, mask=at < size", "at + OFFSET, x + y, mask=at < size + 4")
     )
-    assert guest.run("candidate", inputs(100_003), seed=1).overrun
+    assert guest.run("candidate", GuestCall(inputs(100_003), seed=1)).overrun
     guest.load(ADD, "honest")
-    assert not guest.run("honest", inputs(100_003), seed=1).overrun
+    assert not guest.run("honest", GuestCall(inputs(100_003), seed=1)).overrun
 
 
 GRAPHED = (
@@ -242,10 +242,10 @@ def test_a_replayed_graph_launches_what_it_captured_and_can_be_silenced(guest):
     guest.load(GRAPHED)
     for seed in range(3):
         x, y = inputs(100_003)
-        ran = guest.run("candidate", [x, y], seed=seed)
+        ran = guest.run("candidate", GuestCall([x, y], seed=seed))
         assert torch.equal(ran.outputs[0], x + y)
         assert ran.launches["add"] >= 1
     x, y = inputs(100_003)
-    ran = guest.run("candidate", [x, y], seed=9, skip_kernels=["add"])
+    ran = guest.run("candidate", GuestCall([x, y], seed=9, skip_kernels=["add"]))
     assert ran.suppressed == {"add": 1}
     assert not torch.equal(ran.outputs[0], x + y)

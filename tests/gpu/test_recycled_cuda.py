@@ -11,7 +11,7 @@ from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.host import launchers
 from kernelwright.sandbox.host.forkserver import shared
-from kernelwright.sandbox.shared.contract import GuestFault, Limits
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault, Limits
 from kernelwright.verify import recycled
 from kernelwright.verify.controls import draw
 from kernelwright.verify.judge import Judge
@@ -88,7 +88,7 @@ def test_kernels_and_launchers_come_compiled():
             launchers.make(launchers.plain_signature(signature))
         kernels = compiler.take_kernels("candidate")
         guest.load(source, kernels=kernels)
-        ran = guest.run("candidate", [torch.randn(512, 768, device="cuda")], seed=1)
+        ran = guest.run("candidate", GuestCall([torch.randn(512, 768, device="cuda")], seed=1))
         assert ran.launches == {"relu_kernel": 1}
         guest.forget("candidate")
         own = [path for path in guest._folder.rglob("*") if path.suffix in (".cubin", ".so")]
@@ -123,8 +123,11 @@ def test_work_on_a_stream_nobody_waits_for_is_counted(after, count):
     with shared("cuda").guest(Limits()) as guest:
         guest.load(IN_A_GUEST_OF_ITS_OWN.format(after=after))
         x = torch.zeros(32, dtype=torch.int32, device="cuda")
-        guest.run("candidate", [x], seed=1)  # the first call compiles
-        assert guest.run("candidate", [x], seed=1).process.running["streams with work"] == count
+        guest.run("candidate", GuestCall([x], seed=1))  # the first call compiles
+        assert (
+            guest.run("candidate", GuestCall([x], seed=1)).process.running["streams with work"]
+            == count
+        )
 
 
 def test_an_illegal_address_costs_one_guest(judge):
@@ -169,7 +172,7 @@ def test_what_would_outlast_a_candidate_is_refused_in_a_guest_on_a_gpu(what):
     with shared("cuda").guest(Limits()) as guest:
         guest.load(source)
         with pytest.raises(GuestFault) as caught:
-            guest.run("candidate", [torch.zeros(4, device="cuda")], seed=1)
+            guest.run("candidate", GuestCall([torch.zeros(4, device="cuda")], seed=1))
     assert caught.value.kind == "runtime", caught.value
 
 

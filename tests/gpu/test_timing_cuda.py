@@ -10,6 +10,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, Precision
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS, pooled_streams, stopwatch
 from kernelwright.timing.stats import ratio_interval
@@ -87,7 +88,7 @@ def take(source, rules, step=clock.time_trial):
         session = Session(TASK, guest, rules.device)
         trial.load(session)
         cases = Cases({"base": TASK}, rules, 5)
-        called = session.call(trial.name, TASK, cases.first().inputs, 5, float("nan"))
+        called = session.call(trial.name, TASK, GuestCall(cases.first().inputs, 5))
         assert called.ran.outputs[0].shape == (ROWS, COLUMNS)
         honest = cases.first().answer.outputs
         found = clock.checks.compare(honest.native, honest, "strict")

@@ -7,7 +7,7 @@ from sample_candidates import HEADER
 
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.host.guest import Guest
-from kernelwright.sandbox.shared.contract import Limits
+from kernelwright.sandbox.shared.contract import GuestCall, Limits
 
 
 @pytest.fixture
@@ -22,6 +22,6 @@ def call(guest: Guest) -> Callable[..., object]:
 
     def run(source: str, *inputs: object, **options: object) -> object:
         guest.load(HEADER + source)
-        return guest.run("candidate", inputs, seed=1, **options)
+        return guest.run("candidate", GuestCall(inputs, seed=1, **options))
 
     return run

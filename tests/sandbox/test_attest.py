@@ -10,7 +10,7 @@ from sample_candidates import ADD, HEADER
 
 from kernelwright.sandbox.guest import attest
 from kernelwright.sandbox.host.forkserver import shared
-from kernelwright.sandbox.shared.contract import GuestFault, Limits
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault, Limits
 
 ENTRY = """
 kept = []
@@ -119,7 +119,7 @@ def after(source):
         guest.load(source, "candidate")
         called = None
         with suppress(GuestFault):
-            called = guest.run("candidate", (), seed=1).process
+            called = guest.run("candidate", GuestCall((), seed=1)).process
         guest.forget("candidate")
         return guest.born, called, guest.attest()
 
@@ -161,12 +161,12 @@ def test_what_honest_code_does_changes_nothing(source):
 def test_a_forgotten_candidate_is_gone(guest):
     first = HEADER + "MARK_OF_THE_FIRST = 1\ndef fused_operator():\n    return torch.ones(1)\n"
     guest.load(first, "first")
-    guest.run("first", (), seed=1)
+    guest.run("first", GuestCall((), seed=1))
     guest.forget("first")
     names = "[n for n, m in sys.modules.items() if 'MARK_OF_THE_FIRST' in vars(m)]"
     source = f"import sys\ndef fused_operator():\n    assert not {names}\n    return []\n"
     guest.load(HEADER + source, "second")
-    assert guest.run("second", (), seed=1).structure == "[]"
+    assert guest.run("second", GuestCall((), seed=1)).structure == "[]"
 
 
 def test_a_candidate_that_did_not_load_leaves_no_module(guest):
@@ -179,7 +179,7 @@ def test_a_candidate_that_did_not_load_leaves_no_module(guest):
 def test_inputs_that_cannot_be_taken_are_the_fault_of_who_broke_that(guest):
     guest.load(HEADER + "torch.frombuffer = None\ndef fused_operator(x):\n    return x\n")
     with pytest.raises(GuestFault) as caught:
-        guest.run("candidate", [torch.ones(3)], seed=1)
+        guest.run("candidate", GuestCall([torch.ones(3)], seed=1))
     assert caught.value.kind == "malformed"
 
 

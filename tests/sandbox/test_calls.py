@@ -7,7 +7,7 @@ import torch
 from sample_candidates import ADD, HEADER
 
 from kernelwright.core.errors import InfraError
-from kernelwright.sandbox.shared.contract import GuestFault
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault
 from kernelwright.verify.tasks.init_inputs import init_inputs_text
 
 
@@ -15,7 +15,7 @@ from kernelwright.verify.tasks.init_inputs import init_inputs_text
 def test_a_good_kernel_gives_the_right_bytes(guest, dtype):
     x, y = torch.randn(1000).mul(50).to(dtype), torch.randn(1000).mul(50).to(dtype)
     assert guest.load(ADD).kernels == ("add",)
-    ran = guest.run("candidate", [x, y], seed=1)
+    ran = guest.run("candidate", GuestCall([x, y], seed=1))
     assert torch.equal(ran.outputs[0], x + y)
     assert ran.structure == "[T]"
     assert not ran.changed_inputs
@@ -26,20 +26,20 @@ def test_several_sources_run_in_turn_in_one_guest(guest):
     x = torch.randn(10)
     for name, factor in (("two", 2.0), ("three", 3.0)):
         guest.load(f"def fused_operator(x):\n    return [x * {factor}]\n", name)
-    assert torch.equal(guest.run("two", [x], seed=1).outputs[0], x * 2)
-    assert torch.equal(guest.run("three", [x], seed=1).outputs[0], x * 3)
+    assert torch.equal(guest.run("two", GuestCall([x], seed=1)).outputs[0], x * 2)
+    assert torch.equal(guest.run("three", GuestCall([x], seed=1)).outputs[0], x * 3)
 
 
 def test_launches_are_counted_not_definitions(guest):
     guest.load(ADD + "\n@triton.jit\ndef decoy(x_ptr):\n    tl.store(x_ptr, 0.0)\n")
-    ran = guest.run("candidate", [torch.randn(700), torch.randn(700)], seed=1)
+    ran = guest.run("candidate", GuestCall([torch.randn(700), torch.randn(700)], seed=1))
     assert ran.launches == {"add": 1}
 
 
 def test_a_skipped_kernel_leaves_its_output_poisoned(guest):
     guest.load(ADD)
     inputs = [torch.randn(300), torch.randn(300)]
-    ran = guest.run("candidate", inputs, seed=1, poison=7.5, skip_kernels=["add"])
+    ran = guest.run("candidate", GuestCall(inputs, seed=1, poison=7.5, skip_kernels=["add"]))
     assert torch.equal(ran.outputs[0], torch.full((300,), 7.5))
     assert ran.launches == {}
 
@@ -101,7 +101,9 @@ def test_a_tensor_subclass_does_not_pass_for_a_tensor(call):
 
 def test_the_seed_decides_random_numbers(guest):
     guest.load("import torch\ndef fused_operator():\n    return [torch.rand(4)]\n")
-    first, again, other = (guest.run("candidate", [], seed=s).outputs[0] for s in (1, 1, 2))
+    first, again, other = (
+        guest.run("candidate", GuestCall([], seed=s)).outputs[0] for s in (1, 1, 2)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -109,7 +111,7 @@ def test_the_seed_decides_random_numbers(guest):
 def test_inputs_lie_at_new_addresses_each_call(guest):
     guest.load("import torch\ndef fused_operator(x):\n    return [torch.tensor(x.data_ptr())]\n")
     x = torch.randn(5000)
-    addresses = {int(guest.run("candidate", [x], seed=1).outputs[0]) for _ in range(2)}
+    addresses = {int(guest.run("candidate", GuestCall([x], seed=1)).outputs[0]) for _ in range(2)}
     assert len(addresses) == 2
 
 
@@ -133,7 +135,7 @@ def test_an_error_in_a_kernel_names_its_line(guest):
     source = ADD.replace("x + y", "x + missing")
     guest.load(source)
     with pytest.raises(GuestFault) as caught:
-        guest.run("candidate", [torch.randn(4), torch.randn(4)], seed=1)
+        guest.run("candidate", GuestCall([torch.randn(4), torch.randn(4)], seed=1))
     assert caught.value.kind == "runtime"
     assert "missing" in source.splitlines()[caught.value.line - 1]
 
@@ -149,7 +151,7 @@ def test_an_error_in_a_kernel_names_its_line(guest):
 def test_an_error_as_a_candidate_runs_says_whose_code_raised_it(guest, call, said):
     guest.load(f"import json\ndef fused_operator():\n    return [{call}]\n")
     with pytest.raises(GuestFault, match=said) as caught:
-        guest.run("candidate", [], seed=1)
+        guest.run("candidate", GuestCall([], seed=1))
     assert caught.value.line == 3
 
 
@@ -174,7 +176,9 @@ def test_a_model_is_constructed_under_its_seed(guest):
     torch.manual_seed(5)
     reference = torch.nn.Linear(3, 2, bias=False)
     x = torch.randn(4, 3)
-    assert torch.equal(guest.run("candidate", [x], seed=0).outputs[0], reference(x).detach())
+    assert torch.equal(
+        guest.run("candidate", GuestCall([x], seed=0)).outputs[0], reference(x).detach()
+    )
 
 
 def test_init_arguments_come_from_the_reference_without_its_model(guest):
@@ -196,7 +200,7 @@ def test_state_is_loaded_by_name_and_buffers_are_read_after_the_call(guest):
     guest.load(MODEL, init={"arguments": "([3], {})"})
     weight, bias, x = torch.randn(2, 3), torch.randn(2), torch.randn(4, 3)
     guest.load_state("candidate", {"linear.weight": weight, "linear.bias": bias})
-    output = guest.run("candidate", [x], seed=0).outputs[0]
+    output = guest.run("candidate", GuestCall([x], seed=0)).outputs[0]
     torch.testing.assert_close(output, torch.nn.functional.linear(x, weight, bias))
     state = guest.state("candidate", values=True)
     assert {name: entry.kind for name, entry in state.items()} == {
@@ -272,7 +276,7 @@ LAUNCHES = {
 @pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
 def test_what_a_launch_computes_on_the_host_is_watched(guest, launch):
     guest.load(GRID.replace("{launch}", launch))
-    ran = guest.run("candidate", [torch.randn(64)], seed=1)
+    ran = guest.run("candidate", GuestCall([torch.randn(64)], seed=1))
     assert "leaves.numpy" in ran.operators
 
 
@@ -280,7 +284,7 @@ def test_what_happens_at_the_end_of_an_output_comes_after_the_copy(guest):
     late = "weakref.finalize(out, lambda y: y.fill_(3.0), out.detach())"
     guest.load(GRID.replace("{launch}", f"copy[(1,)](x, out, BLOCK=64); {late}"))
     x = torch.randn(64)
-    assert torch.equal(guest.run("candidate", [x], seed=1).outputs[0], x)
+    assert torch.equal(guest.run("candidate", GuestCall([x], seed=1)).outputs[0], x)
 
 
 OWN_OPERATOR = (
@@ -303,6 +307,6 @@ def fused_operator(x):
 )
 def test_of_an_operator_of_the_candidates_own_the_inside_counts(guest, name, result, inside):
     guest.load(OWN_OPERATOR.replace("{name}", name).replace("{result}", result))
-    operators = guest.run("candidate", [torch.randn(64)], seed=1).operators
+    operators = guest.run("candidate", GuestCall([torch.randn(64)], seed=1)).operators
     assert inside in operators
     assert not any(operator.startswith("guest_test") for operator in operators)

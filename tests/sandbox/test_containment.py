@@ -14,14 +14,14 @@ import torch
 from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.host.forkserver import _ENVIRONMENT, _ONE_THREAD, ForkServer, shared
 from kernelwright.sandbox.host.probe import GUARDS, isolation_level
-from kernelwright.sandbox.shared.contract import GuestFault, Limits
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault, Limits
 
 
 def fault_of(source: str, limits: Limits | None = None, *inputs: object) -> GuestFault:
     with shared("cpu").guest(limits or Limits(wall_s=60)) as guest:
         guest.load(source)
         with pytest.raises(GuestFault) as caught:
-            guest.run("candidate", inputs, seed=0)
+            guest.run("candidate", GuestCall(inputs, seed=0))
         return caught.value
 
 
@@ -32,7 +32,7 @@ def answer_of(body: str) -> str:
     source += "    return [torch.frombuffer(bytearray(found.encode()), dtype=torch.uint8)]\n"
     with shared("cpu").guest(Limits(wall_s=60)) as guest:
         guest.load(source)
-        return bytes(guest.run("candidate", [], seed=0).outputs[0].tolist()).decode()
+        return bytes(guest.run("candidate", GuestCall([], seed=0)).outputs[0].tolist()).decode()
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_the_environment_is_scrubbed(monkeypatch: pytest.MonkeyPatch):
     )
     with server.guest() as guest:
         guest.load(source)
-        secret, is_home_inside, names = guest.run("candidate", [], seed=0).outputs
+        secret, is_home_inside, names = guest.run("candidate", GuestCall([], seed=0)).outputs
     server.close()
     assert not secret
     assert is_home_inside
@@ -242,7 +242,7 @@ def test_a_process_that_left_the_group_dies_with_the_guest():
     )
     with shared("cpu").guest() as guest:
         guest.load(source)
-        guest.run("candidate", [], seed=0)
+        guest.run("candidate", GuestCall([], seed=0))
         started = below(guest.process.pid)
         assert len(started) == 3
     for pid in started:
@@ -318,10 +318,10 @@ def test_a_guest_that_ended_says_so():
     with shared("cpu").guest(Limits(wall_s=3.0)) as guest:
         guest.load("import time\ndef fused_operator():\n    time.sleep(600)\n")
         with pytest.raises(GuestFault):
-            guest.run("candidate", [], seed=0)
+            guest.run("candidate", GuestCall([], seed=0))
         assert not guest.alive
         with pytest.raises(InfraError, match="has ended"):
-            guest.run("candidate", [], seed=0)
+            guest.run("candidate", GuestCall([], seed=0))
 
 
 def test_the_work_folder_is_removed():
@@ -348,7 +348,7 @@ def test_a_work_folder_that_is_hard_to_remove_is_removed():
     with shared("cpu").guest(Limits(wall_s=60)) as guest:
         folder = guest._folder
         guest.load(source)
-        guest.run("candidate", [], seed=0)
+        guest.run("candidate", GuestCall([], seed=0))
     assert not os.path.lexists(folder)
 
 
@@ -378,7 +378,7 @@ def test_an_oversized_output_is_refused_before_it_is_read():
     source = "import torch\ndef fused_operator():\n    return [torch.zeros(1).expand(1 << 40)]\n"
     with shared("cpu").guest(Limits(wall_s=60)) as guest:
         guest.load(source)
-        (output,) = guest.run("candidate", [], seed=0).outputs
+        (output,) = guest.run("candidate", GuestCall([], seed=0)).outputs
     assert output.untyped_storage().nbytes() == 4  # an expanded tensor travels as its one element
     fault = fault_of(
         "import torch\ndef fused_operator():\n    return [torch.zeros(1 << 18)] * 200\n",

@@ -13,6 +13,7 @@ from kernelwright.sandbox.guest import forkloop
 from kernelwright.sandbox.host import forkserver
 from kernelwright.sandbox.host.forkserver import ForkServer
 from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.shared.contract import GuestCall
 
 SUM = "def fused_operator(x):\n    return [x.sum()]\n"
 
@@ -26,7 +27,7 @@ def server():
 
 def works(guest: Guest) -> bool:
     guest.load(SUM)
-    (total,) = guest.run("candidate", [torch.ones(3)], seed=0).outputs
+    (total,) = guest.run("candidate", GuestCall([torch.ones(3)], seed=0)).outputs
     return total.item() == 3
 
 
@@ -143,7 +144,7 @@ def fused_operator(x):
 def has_compiler(server: ForkServer) -> bool:
     with server.guest() as guest:
         guest.load(IMPORTED)
-        (answer,) = guest.run("candidate", [torch.zeros(1)], seed=0).outputs
+        (answer,) = guest.run("candidate", GuestCall([torch.zeros(1)], seed=0)).outputs
         return bool(answer.item())
 
 

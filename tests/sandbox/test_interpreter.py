@@ -6,7 +6,7 @@ import pytest
 import torch
 from sample_candidates import HEADER
 
-from kernelwright.sandbox.shared.contract import GuestFault
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault
 
 UNARY = (
     HEADER
@@ -29,7 +29,7 @@ def fused_operator(x):
 
 def unary(guest, expression: str, x: torch.Tensor, imports: str = "") -> torch.Tensor:
     guest.load(UNARY.format(expression=expression, imports=imports))
-    return guest.run("candidate", [x], seed=1).outputs[0]
+    return guest.run("candidate", GuestCall([x], seed=1)).outputs[0]
 
 
 def test_bfloat16_is_computed_in_float_and_rounded_to_nearest(guest):
@@ -155,7 +155,7 @@ def test_a_sum_over_rows_errs_no_more_than_a_tree_of_additions(guest):
     """Added up one after the other, 4096 numbers near 1000 err a hundred times as much."""
     x = torch.randn(4096, 4) + 1000
     guest.load(SUMS)
-    (result,) = guest.run("candidate", [x], seed=0).outputs
+    (result,) = guest.run("candidate", GuestCall([x], seed=0)).outputs
     error = (result.double() - x.double().sum(0)).abs().max().item()
     assert error <= 2 * torch.finfo(torch.float32).eps * 4096 * 1000
 
@@ -164,7 +164,7 @@ def test_a_store_past_the_end_is_caught_with_its_line(guest):
     source = UNARY.format(expression="x", imports="").replace("out_ptr + at,", "out_ptr + at + 1,")
     guest.load(source)
     with pytest.raises(GuestFault) as caught:
-        guest.run("candidate", [torch.randn(64)], seed=1)
+        guest.run("candidate", GuestCall([torch.randn(64)], seed=1))
     assert caught.value.kind == "out_of_bounds"
     assert "'out_ptr'" in caught.value.message
     assert "tl.store" in source.splitlines()[caught.value.line - 1]
@@ -174,7 +174,7 @@ def test_a_load_before_the_start_is_caught(guest):
     source = UNARY.format(expression="x", imports="").replace("x_ptr + at)", "x_ptr + at - 1)")
     guest.load(source)
     with pytest.raises(GuestFault, match="load of 4 bytes x 1"):
-        guest.run("candidate", [torch.randn(64)], seed=1)
+        guest.run("candidate", GuestCall([torch.randn(64)], seed=1))
 
 
 def test_a_masked_access_may_point_anywhere(guest):
@@ -201,7 +201,7 @@ def test_a_loop_with_a_runtime_bound_runs(guest):
     )
     x = torch.randn(100)
     guest.load(source)
-    torch.testing.assert_close(guest.run("candidate", [x], seed=1).outputs[0], x.sum())
+    torch.testing.assert_close(guest.run("candidate", GuestCall([x], seed=1)).outputs[0], x.sum())
 
 
 MATMUL = (
@@ -229,7 +229,7 @@ def test_dot_is_as_precise_as_its_input_precision(guest):
     guest.load(MATMUL)
     error = {}
     for precision in ("ieee", "tf32", "tf32x3", "bf16x3"):
-        output = guest.run("candidate", [a, b, precision], seed=1).outputs[0]
+        output = guest.run("candidate", GuestCall([a, b, precision], seed=1)).outputs[0]
         error[precision] = float((output - exact).norm() / exact.norm())
     assert error["ieee"] < 1e-6
     assert error["tf32x3"] < 1e-6
@@ -240,13 +240,13 @@ def test_dot_is_as_precise_as_its_input_precision(guest):
 def test_a_bfloat16_dot_is_right(guest):
     a, b = torch.randn(64, 64).bfloat16(), torch.randn(64, 64).bfloat16()
     guest.load(MATMUL)
-    output = guest.run("candidate", [a, b, "ieee"], seed=1).outputs[0]
+    output = guest.run("candidate", GuestCall([a, b, "ieee"], seed=1)).outputs[0]
     torch.testing.assert_close(output.double(), a.double() @ b.double(), rtol=5e-3, atol=1e-3)
 
 
 def test_autotuning_with_several_choices_runs(guest):
     guest.load(MATMUL)
-    ran = guest.run("candidate", [torch.eye(64), torch.eye(64), "ieee"], seed=1)
+    ran = guest.run("candidate", GuestCall([torch.eye(64), torch.eye(64), "ieee"], seed=1))
     assert torch.equal(ran.outputs[0], torch.eye(64))
     assert ran.launches["mm"] >= 1
 
@@ -273,13 +273,13 @@ def fused_operator(x):
 def test_addresses_in_an_argument_lead_into_living_tensors(guest):
     x = torch.randn(64)
     guest.load(FOLLOWING.format(offset=""))
-    assert torch.equal(guest.run("candidate", [x], seed=1).outputs[0], x)
+    assert torch.equal(guest.run("candidate", GuestCall([x], seed=1)).outputs[0], x)
 
 
 def test_addresses_in_an_argument_lead_nowhere_else(guest):
     guest.load(FOLLOWING.format(offset="+ 1"))
     with pytest.raises(GuestFault) as caught:
-        guest.run("candidate", [torch.randn(64)], seed=1)
+        guest.run("candidate", GuestCall([torch.randn(64)], seed=1))
     assert caught.value.kind == "out_of_bounds"
 
 
@@ -308,4 +308,4 @@ def fused_operator(x):
 def test_functions_of_the_language_may_be_imported_by_name(guest):
     x = torch.randn(64)
     guest.load(IMPORTED)
-    torch.testing.assert_close(guest.run("candidate", [x], seed=1).outputs[0], x.exp())
+    torch.testing.assert_close(guest.run("candidate", GuestCall([x], seed=1)).outputs[0], x.exp())

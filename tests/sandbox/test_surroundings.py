@@ -12,6 +12,7 @@ from kernelwright.sandbox.guest.called import changed, described, fit, offset_co
 from kernelwright.sandbox.guest.disguise import disguised, stock_of
 from kernelwright.sandbox.guest.instances import Held, Instances, overlap
 from kernelwright.sandbox.guest.surroundings import surrounded
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.sandbox.shared.manner import WATCHED, Manner
 
 DAY_S = 24 * 3600
@@ -100,7 +101,7 @@ def fused_operator(x):
 
 def test_a_candidate_sees_none_of_our_modules_and_may_print(guest):
     guest.load(SEES)
-    ran = guest.run("candidate", [torch.ones(3)], seed=1)
+    ran = guest.run("candidate", GuestCall([torch.ones(3)], seed=1))
     assert ran.outputs[1].tolist()[:3] == [0, 1, 1]
 
 
@@ -110,7 +111,7 @@ def test_offsets_and_threads_reach_the_candidate_and_values_stay(guest):
     offsets = []
     for has_offsets in (False, True):
         manner = replace(WATCHED, has_offsets=has_offsets, num_threads=3)
-        ran = guest.run("candidate", [x], seed=1, manner=manner)
+        ran = guest.run("candidate", GuestCall([x], seed=1, manner=manner))
         assert torch.equal(ran.outputs[0], x)
         offset, num_threads = ran.outputs[2].tolist()
         assert num_threads == 3
@@ -128,7 +129,9 @@ def test_offsets_and_threads_reach_the_candidate_and_values_stay(guest):
 )
 def test_a_setting_that_a_call_changes_to_its_value_at_birth_shows(guest, change, name):
     guest.load(f"import torch\ndef fused_operator(x):\n    {change}\n    return [x]\n")
-    ran = guest.run("candidate", [torch.ones(3)], seed=1, manner=replace(WATCHED, num_threads=4))
+    ran = guest.run(
+        "candidate", GuestCall([torch.ones(3)], seed=1, manner=replace(WATCHED, num_threads=4))
+    )
     assert ran.process.settings[name] != guest.born.settings[name]
     assert guest.attest().settings[name] != guest.born.settings[name]
 
@@ -147,7 +150,7 @@ def test_objects_are_kept_with_new_contents_when_they_fit(guest):
     )
     kept, same = replace(WATCHED, keeps_objects=True), []
     for value, manner in ((1, WATCHED), (2, kept), (3, WATCHED)):
-        ran = guest.run("candidate", [torch.full((3,), value)], seed=1, manner=manner)
+        ran = guest.run("candidate", GuestCall([torch.full((3,), value)], seed=1, manner=manner))
         assert ran.outputs[0].tolist() == [value] * 3
         same.append(bool(ran.outputs[1]))
     assert same == [False, True, False]
@@ -159,10 +162,10 @@ def test_outputs_that_a_later_call_writes_are_reported_until_they_are_let_go(gue
         "def fused_operator(x):\n    return [buffer.copy_(x)]\n"
     )
     x = torch.ones(3)
-    assert guest.run("candidate", [x], seed=1, is_held=True).overwritten == ()
-    assert guest.run("candidate", [x], seed=1).overwritten == (0,)
+    assert guest.run("candidate", GuestCall([x], seed=1, is_held=True)).overwritten == ()
+    assert guest.run("candidate", GuestCall([x], seed=1)).overwritten == (0,)
     guest.let_go()
-    assert guest.run("candidate", [x], seed=1).overwritten == ()
+    assert guest.run("candidate", GuestCall([x], seed=1)).overwritten == ()
 
 
 # -- what a call left
@@ -319,4 +322,4 @@ def test_functions_of_ours_show_no_way_to_what_they_stand_in_for():
 def test_another_layout_of_an_input_is_a_change(guest, change):
     guest.load(f"import torch\ndef fused_operator(x, y):\n    {change}\n    return [y.clone()]\n")
     inputs = [torch.ones(2, 2), torch.ones(2)]
-    assert guest.run("candidate", inputs, seed=1).changed_inputs == (0,)
+    assert guest.run("candidate", GuestCall(inputs, seed=1)).changed_inputs == (0,)

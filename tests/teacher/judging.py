@@ -11,7 +11,7 @@ from kernelwright.programs.resizing.variants import same_attributes, shape_varia
 from kernelwright.programs.tensors import torch_dtype
 from kernelwright.sandbox.host.compile_check import KernelUsage, compile_check
 from kernelwright.sandbox.host.forkserver import shared
-from kernelwright.sandbox.shared.contract import Limits
+from kernelwright.sandbox.shared.contract import GuestCall, Limits
 from kernelwright.verify.tasks.oracle import run_in_double
 from kernelwright.verify.values.compare import Expected, compare
 
@@ -37,7 +37,7 @@ def faults(
     with shared("cpu").guest(LIMITS) as guest:
         for candidate in candidates:
             guest.load(candidate.source)
-            ran = guest.run("candidate", inputs, seed=0)
+            ran = guest.run("candidate", GuestCall(inputs, seed=0))
             mismatch = compare(ran.outputs, expected, precision).mismatch
             if mismatch:
                 found.append(f"{candidate.schedule}: {mismatch.message}\n{candidate.source}")

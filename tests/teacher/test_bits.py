@@ -9,6 +9,7 @@ from kernelwright.programs import reference
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.teacher.writer import write
 
 BITS = {"uint8": 8, "int8": 8, "int32": 32, "int64": 64}
@@ -22,7 +23,7 @@ def differing(program: Program, inputs: list[torch.Tensor], limit: int = 50) -> 
     with shared("cpu").guest() as guest:
         for candidate in candidates:
             guest.load(candidate.source)
-            made = guest.run("candidate", inputs, seed=0).outputs
+            made = guest.run("candidate", GuestCall(inputs, seed=0)).outputs
             if not all(map(torch.equal, made, wanted)):
                 wrong.append(candidate.source)
     return wrong

@@ -14,6 +14,7 @@ from kernelwright.programs import reference
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Init, Program, Ref
 from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.teacher.text.expressions import is_pointwise
 from kernelwright.teacher.writer import write
 
@@ -133,7 +134,7 @@ def test_nan_passes_through_as_in_pytorch():
     [candidate] = write(program, limit=1, seed=0, precision="strict")
     with shared("cpu").guest() as guest:
         guest.load(candidate.source)
-        made = guest.run("candidate", inputs, seed=0).outputs
+        made = guest.run("candidate", GuestCall(inputs, seed=0)).outputs
     wanted = reference.run(program, inputs)
     differ = [
         name

@@ -13,6 +13,7 @@ from kernelwright.programs import reference
 from kernelwright.programs.build import Builder, default_init
 from kernelwright.programs.program import Init, Program, Ref
 from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.teacher.writer import write
 
 LAST = Layout.CHANNELS_LAST
@@ -137,7 +138,7 @@ def test_batch_statistics_of_large_means_are_as_exact_in_every_form():
     with shared("cpu").guest(LIMITS) as guest:
         for candidate in candidates(program):
             guest.load(candidate.source)
-            made = guest.run("candidate", inputs, seed=0).outputs[0].double()
+            made = guest.run("candidate", GuestCall(inputs, seed=0)).outputs[0].double()
             loop = candidate.plan[0].loop
             errors[loop] = max(errors.get(loop, 0.0), float((made - wanted).square().mean().sqrt()))
     assert errors.keys() >= {"one_pass", "looped"}
@@ -335,5 +336,5 @@ def test_means_far_from_zero_are_as_exact_as_rounding_allows():
     with shared("cpu").guest(LIMITS) as guest:
         for candidate in candidates(program, limit=3):
             guest.load(candidate.source)
-            [found] = guest.run("candidate", inputs, seed=0).outputs
+            [found] = guest.run("candidate", GuestCall(inputs, seed=0)).outputs
             assert (found - exact).abs().max() <= 1.1 * (native - exact).abs().max()

@@ -8,6 +8,7 @@ from sketch import Sketch
 from kernelwright.programs import reference
 from kernelwright.programs.program import Program
 from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.teacher.text.divisions import rounded_values
 from kernelwright.teacher.writer import write
 
@@ -23,7 +24,7 @@ def differing(program: Program, inputs: list[torch.Tensor]) -> list[str]:
     with shared("cpu").guest() as guest:
         for source in sources(program):
             guest.load(source)
-            made = guest.run("candidate", inputs, seed=0).outputs
+            made = guest.run("candidate", GuestCall(inputs, seed=0)).outputs
             if not all(map(torch.equal, made, wanted)):
                 wrong.append(source)
     return wrong

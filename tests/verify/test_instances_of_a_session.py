@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.sandbox.shared.manner import WATCHED, Manner
 from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.load import load_task
@@ -63,7 +64,7 @@ def test_compiled_calls_have_an_instance_of_their_own(tmp_path, compiled, counts
         session.load("candidate", COUNTING.replace("COMPILED", compiled))
         inputs = task.example(device)
         outputs = [
-            session.call("candidate", task, inputs, 0, 0.0, manner=manner).ran.outputs[0]
+            session.call("candidate", task, GuestCall(inputs, 0, 0.0, manner=manner)).ran.outputs[0]
             for manner in (WATCHED, WATCHED, inside, inside, WATCHED)
         ]
     assert [int(output[0]) for output in outputs] == counts

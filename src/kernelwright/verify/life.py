@@ -321,13 +321,7 @@ class _Life:
         called = session.call_on(
             self.trial.name,
             instance,
-            inputs,
-            case.generator,
-            case.poison,
-            manner=case.manner,
-            wanted_inputs=tuple(answer.inputs),
-            is_held=True,
-            like=answer.outputs.native,
+            replace(Posed(case, inputs, answer).call(), is_held=True),
         )
         comparison = compare(called.ran.outputs, answer.outputs, rules.precision)
         try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from kernelwright.core.candidate import uses_compile
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox.host.guest import Guest
-from kernelwright.sandbox.shared.contract import GuestFault, Ran, Timed
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault, Ran, Timed
 from kernelwright.sandbox.shared.manner import WATCHED, Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.rejection import Rejected, faults
@@ -127,93 +126,43 @@ class Session:
         return name in self._loaded
 
     @stage("run")
-    def call(
-        self,
-        name: str,
-        task: Task,
-        inputs: Sequence[Any],
-        seed: int,
-        poison: float,
-        skip_kernels: Sequence[str] = (),
-        *,
-        manner: Manner = WATCHED,
-        wanted_inputs: Sequence[int] = (),
-        like: Sequence[torch.Tensor] | None = None,
-    ) -> Called:
+    def call(self, name: str, task: Task, call: GuestCall) -> Called:
         """Calls a candidate once, from the state at the start of `task`.
-
-        Args:
-            seed: seed of the generators that the call may draw from.
-            poison: value of fresh memory.
-            skip_kernels: names of kernels whose launches do nothing.
-            wanted_inputs: positions of inputs to bring back as the call left them.
-            like: as of `Guest.run`.
 
         Raises:
             Rejected: a fault of the candidate.
         """
         with faults():
-            self._restart(name, task, is_compiled=manner.compiles)
-            return self.call_on(
-                name,
-                self._loaded[name].instance,
-                inputs,
-                seed,
-                poison,
-                skip_kernels,
-                manner=manner,
-                wanted_inputs=wanted_inputs,
-                like=like,
-                before=task.state(self.device) if isinstance(task, ModuleTask) else {},
-            )
+            self._restart(name, task, is_compiled=call.manner.compiles)
+            before = task.state(self.device) if isinstance(task, ModuleTask) else {}
+            return self.call_on(name, self._loaded[name].instance, call, before)
 
     def call_on(
         self,
         name: str,
         instance: int,
-        inputs: Sequence[Any],
-        seed: int,
-        poison: float,
-        skip_kernels: Sequence[str] = (),
-        *,
-        manner: Manner = WATCHED,
-        wanted_inputs: Sequence[int] = (),
-        is_held: bool = False,
-        like: Sequence[torch.Tensor] | None = None,
+        call: GuestCall,
         before: Mapping[str, torch.Tensor] | None = None,
     ) -> Called:
         """Calls an instance once, in the state that it has.
 
         Args:
-            is_held: keep the outputs in the guest, to see whether later calls write to them.
-            like: as of `Guest.run`.
             before: the instance's parameters and buffers, where they are known.
 
         Raises:
             Rejected: a fault of the candidate.
         """
+        is_compiled = call.manner.compiles
         with faults():
             if before is None:  # earlier calls of the instance have changed its buffers
                 before = self.state_of(name, instance)
-            run = partial(
-                self.guest.run,
-                name,
-                inputs,
-                seed,
-                poison,
-                skip_kernels,
-                instance=instance,
-                wanted_inputs=wanted_inputs,
-                is_held=is_held,
-                like=like,
-            )
-            ran = self._run(run, manner)
+            ran = self._run(name, instance, call)
             self.spent_s += ran.wall_ms / 1e3
             if not isinstance(self.task, ModuleTask):
-                return Called(ran, is_compiled=manner.compiles)
+                return Called(ran, is_compiled=is_compiled)
             outputs = self.guest.attributes(name, instance)
             state = self.state_of(name, instance)
-            return Called(ran, dict(before), state, outputs, is_compiled=manner.compiles)
+            return Called(ran, dict(before), state, outputs, is_compiled=is_compiled)
 
     def compiled(self, name: str, inputs: Sequence[Any], manner: Manner) -> Manner | None:
         """Returns the manner of a second, compiled call of a candidate that uses `torch.compile`.
@@ -226,17 +175,18 @@ class Session:
         # Dynamo compiles anew for another number of threads.
         return replace(manner, compiles=True, num_threads=1)
 
-    def _run(self, run: Callable[..., Ran], manner: Manner) -> Ran:
+    def _run(self, name: str, instance: int, call: GuestCall) -> Ran:
         """Makes the call, without grad mode where the candidate refuses calls in grad mode."""
+        without_grad = replace(call, manner=replace(call.manner, has_grad=False))
         if self.refuses_grad:
-            manner = replace(manner, has_grad=False)
+            call = without_grad
         try:
-            return run(manner=manner)
+            return self.guest.run(name, call, instance=instance)
         except GuestFault as fault:
-            if fault.kind != "runtime" or not (manner.has_grad and self.guest.alive):
+            if fault.kind != "runtime" or not (call.manner.has_grad and self.guest.alive):
                 raise
             # If the call fails without grad mode too, that fault is raised here instead.
-            ran = run(manner=replace(manner, has_grad=False))
+            ran = self.guest.run(name, without_grad, instance=instance)
             if self.is_drop_in:
                 raise
             self.refuses_grad = True

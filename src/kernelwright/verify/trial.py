@@ -16,7 +16,6 @@ from kernelwright.sandbox.host import launchers
 from kernelwright.sandbox.host.compile_check import load_to_compile
 from kernelwright.sandbox.host.guest import Guest
 from kernelwright.sandbox.host.reading import MAX_NAME
-from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks
@@ -182,17 +181,7 @@ class Trial:
     @stage("compare")
     def _judge_call(self, session: Session, task: Task, posed: Posed) -> None:
         with _in_case(posed.case.name):
-            case = posed.case
-            called = session.call(
-                self.name,
-                task,
-                posed.inputs,
-                case.generator,
-                case.poison,
-                manner=case.manner,
-                wanted_inputs=tuple(posed.answer.inputs),
-                like=posed.answer.outputs.native,
-            )
+            called = session.call(self.name, task, posed.call())
             comparison = compare(called.ran.outputs, posed.answer.outputs, self.rules.precision)
             self.check(session, task, posed, called, comparison)
 
@@ -201,10 +190,8 @@ class Trial:
         """Compares the values of one call, without any other check (`Checks.VALUES`)."""
         with _in_case(posed.case.name):
             case, answer = posed.case, posed.answer
-            like = answer.outputs.native
-            ran = session.call(
-                self.name, task, posed.inputs, case.generator, case.poison, like=like
-            ).ran
+            plain = replace(posed.call(), manner=WATCHED, wanted_inputs=())
+            ran = session.call(self.name, task, plain).ran
             checks.check_structure(ran, answer)
             errors = checks.check_values(ran, answer.outputs, self.rules.precision)
             self.errors = worse(self.errors, errors)
@@ -219,12 +206,7 @@ class Trial:
         These very calls are compared: a candidate that remembers earlier calls would answer
         otherwise if it were asked again.
         """
-        calls = [
-            GuestCall(
-                p.inputs, p.case.generator, p.case.poison, p.case.manner, p.answer.outputs.native
-            )
-            for p in posed
-        ]
+        calls = [p.call() for p in posed]
         with _in_case(f"one of {len(posed)} in a row, the first {posed[0].case.name}"), faults():
             rans = session.guest.run_many(self.name, calls)
         answers = [(ran.outputs, p.answer.outputs) for ran, p in zip(rans, posed, strict=True)]
@@ -323,10 +305,8 @@ class Trial:
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
         manner = replace(WATCHED, turn=case.manner.turn)
-        like = posed.answer.outputs.native
-        again = session.call(
-            self.name, task, posed.inputs, case.generator, other, manner=manner, like=like
-        ).ran
+        call = replace(posed.call(), poison=other, manner=manner, wanted_inputs=())
+        again = session.call(self.name, task, call).ran
         if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
             message = f"part of the output is never written ({wrong.message})"
             raise Rejected(Stage.PROBE, Code.UNWRITTEN, message)
@@ -394,20 +374,22 @@ class Trial:
         """Whether outputs or state are wrong in this case, without these kernels. A candidate that
         kept the kernels' results from earlier calls is loaded anew and called for the first
         time."""
-        seed, like = posed.case.generator, posed.answer.outputs.native
+        call = replace(
+            posed.call(), poison=filler, skip_kernels=kernels, manner=WATCHED, wanted_inputs=()
+        )
         try:
-            called = session.call(self.name, task, posed.inputs, seed, filler, kernels, like=like)
+            called = session.call(self.name, task, call)
             if len(kernels) < len(self.launches) and not called.ran.suppressed:
                 again = f"{self.name}_again"
                 session.load(again, self.candidate.source)
-                called = session.call(again, task, posed.inputs, seed, filler, kernels, like=like)
+                called = session.call(again, task, call)
                 with faults():
                     session.guest.forget(again)
                 if not called.ran.suppressed:
                     return False
             checks.check_structure(called.ran, posed.answer)
             second_look.check_values(  # the rule that judges the outputs with kernels
-                task, posed.inputs, seed, called.ran.outputs, posed.answer.outputs, self.rules
+                task, posed.inputs, call.seed, called.ran.outputs, posed.answer.outputs, self.rules
             )
             checks.check_state(called, posed.answer, self.rules.precision, is_drop_in=False)
             checks.check_inputs(called.ran, posed.answer, self.rules.precision)

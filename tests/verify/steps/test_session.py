@@ -1,6 +1,5 @@
 """Calls that start from the same state, weights by name or place, and grad mode."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,7 @@ from torch import nn
 
 from kernelwright.core.verdict import Code
 from kernelwright.sandbox.host.forkserver import shared
-from kernelwright.sandbox.shared.contract import Limits
+from kernelwright.sandbox.shared.contract import GuestCall, Limits
 from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
@@ -83,7 +82,7 @@ def session(guest):
 
 
 def output(session, task=None, manner=WATCHED):
-    ran = session.call("candidate", task or session.task, [X], 0, math.nan, manner=manner).ran
+    ran = session.call("candidate", task or session.task, GuestCall([X], 0, manner=manner)).ran
     return ran.outputs[0]
 
 
@@ -135,7 +134,7 @@ def test_a_second_instance_has_weights_of_its_own(session):
     one = session(Scaling, OWN_NAME)
     other = one.task.with_other_weights(5)
     number = one.instance("candidate", other)
-    called = one.call_on("candidate", number, [X], 0, math.nan)
+    called = one.call_on("candidate", number, GuestCall([X], 0))
     assert torch.equal(called.ran.outputs[0], X * other.state(CPU)["weight"])
     assert torch.equal(called.before["weight"], other.state(CPU)["weight"])
     assert torch.equal(output(one), X * one.task.state(CPU)["weight"])

@@ -221,49 +221,29 @@ class Guest:
             "load_state", name=name, names=list(tensors), instance=instance, how=how
         )
 
-    def run(
-        self,
-        name: str,
-        inputs: Sequence[Any],
-        seed: int,
-        poison: float = float("nan"),
-        skip_kernels: Sequence[str] = (),
-        *,
-        instance: int = 0,
-        manner: Manner = WATCHED,
-        is_held: bool = False,
-        wanted_inputs: Sequence[int] = (),
-        like: Sequence[torch.Tensor] | None = None,
-    ) -> Ran:
+    def run(self, name: str, call: GuestCall, *, instance: int = 0) -> Ran:
         """Calls a loaded candidate once.
 
         Args:
-            inputs: tensors (on the server's device), or plain numbers, bools, None.
-            seed: seed of the generators that the call may draw from.
-            poison: value that memory fresh from the allocator holds.
-            skip_kernels: names of kernels whose launches do nothing, to see what depends on them.
             instance: number of the `ModelNew` to call.
-            is_held: keep the outputs until `let_go`: later calls must not write to them.
-            wanted_inputs: positions of inputs to bring back as the call left them.
-            like: tensors that the outputs should be like. Values of other types, shapes or spans
-                are not brought. None: all values are brought.
         """
-        self._put(inputs)
+        self._put(call.inputs)
         header, wall_ms = self._exchange.request(
             "run",
             name=name,
-            seed=seed,
-            poison=repr(poison),
-            skip_kernels=list(skip_kernels),
+            seed=call.seed,
+            poison=repr(call.poison),
+            skip_kernels=list(call.skip_kernels),
             instance=instance,
-            manner=manner.to_json(),
-            is_held=is_held,
-            wanted_inputs=list(wanted_inputs),
+            manner=call.manner.to_json(),
+            is_held=call.is_held,
+            wanted_inputs=list(call.wanted_inputs),
         )
+        like = call.like
         if like is not None:
-            like = [*like, *(inputs[position] for position in wanted_inputs)]
+            like = [*like, *(call.inputs[position] for position in call.wanted_inputs)]
         ran = self._all_ran([header], wall_ms, [like])[0]
-        num_outputs = len(ran.outputs) - len(wanted_inputs)
+        num_outputs = len(ran.outputs) - len(call.wanted_inputs)
         if num_outputs < 0:
             raise self._exchange.malformed()
         return replace(
@@ -271,12 +251,13 @@ class Guest:
         )
 
     def let_go(self) -> None:
-        """Frees the outputs that calls with `is_held` kept."""
+        """Frees the outputs of calls that are held."""
         self._exchange.request("let_go")
 
     def run_many(self, name: str, calls: Sequence[GuestCall]) -> list[Ran]:
-        """Calls a candidate several times in one request, each call as `run` does. With many guests
-        on a GPU, a wait for each call would take most of the time."""
+        """Calls a candidate several times in one request, each call as `run` does, but with all
+        kernels and without inputs afterwards. With many guests on a GPU, a wait for each call would
+        take most of the time."""
         self._put([value for call in calls for value in call.inputs])
         requests = [
             {
@@ -334,7 +315,11 @@ class Guest:
             return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms)
 
     def timed(self, like: Sequence[torch.Tensor]) -> Ran:
-        """Returns the results of the last timed call. Ask for them once. `like`: as of `run`."""
+        """Returns the results of the last timed call. Ask for them once.
+
+        Args:
+            like: as of `GuestCall`.
+        """
         header, wall_ms = self._exchange.request("describe")
         return self._all_ran([header], wall_ms, [like], is_timed=True)[0]
 

@@ -16,7 +16,7 @@ import torch
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.sandbox.host.forkserver import shared
-from kernelwright.sandbox.shared.contract import GuestFault
+from kernelwright.sandbox.shared.contract import GuestCall, GuestFault
 
 GUARDS = {
     "userns": "rights of its own over nothing outside: user namespace",
@@ -70,7 +70,7 @@ def check(device: str) -> None:
     try:
         with shared(device).guest(patient=True) as guest:
             guest.load(_CONTROL)
-            (output,) = guest.run("candidate", [x], seed=0).outputs
+            (output,) = guest.run("candidate", GuestCall([x], seed=0)).outputs
     except GuestFault as fault:
         raise InfraError(f"a candidate of our own fails too: {fault}") from fault
     if not torch.equal(output, 2 * x):
@@ -98,7 +98,7 @@ def isolation_level(device: str = "cpu") -> IsolationLevel:
         reported = guest.isolation.split("+")
         try:
             guest.load(_ATTEMPTS.read_text(encoding="utf-8"))
-            (answer,) = guest.run("candidate", [json.dumps(host)], seed=0).outputs
+            (answer,) = guest.run("candidate", GuestCall([json.dumps(host)], seed=0)).outputs
             withstood = json.loads(bytes(answer.tolist()))
         except (GuestFault, ValueError) as error:
             raise InfraError(f"the guards cannot be probed: {error}") from error

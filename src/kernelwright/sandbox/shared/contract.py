@@ -73,14 +73,24 @@ class StateEntry:
 
 @dataclass(frozen=True, slots=True)
 class GuestCall:
-    """One of several calls in a row."""
+    """A call of a candidate."""
 
     inputs: Sequence[Any]
+    """Tensors on the server's device, or plain numbers, bools, None."""
     seed: int
-    poison: float
+    """The seed of the generators that the call may draw from."""
+    poison: float = float("nan")
+    """The value that memory fresh from the allocator holds."""
+    skip_kernels: Sequence[str] = ()
+    """Names of kernels whose launches do nothing, to see what depends on them."""
     manner: Manner = WATCHED
+    wanted_inputs: Sequence[int] = ()
+    """Positions of inputs to bring back as the call left them."""
+    is_held: bool = False
+    """The guest keeps the outputs until `Guest.let_go`: later calls must not write to them."""
     like: Sequence[torch.Tensor] | None = None
-    """As of `Guest.run`."""
+    """Tensors that the outputs should be like. Values of other types, shapes or spans are not
+    brought. None: all values are brought."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

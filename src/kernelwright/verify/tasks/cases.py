@@ -14,6 +14,7 @@ from kernelwright.core.verdict import Precision
 from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.programs.draws.positions import READERS
 from kernelwright.programs.draws.structure import structures
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.sandbox.shared.manner import MAX_THREADS, WATCHED, Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
@@ -105,6 +106,17 @@ class Posed:
     case: Case
     inputs: list[Any]
     answer: ReferenceAnswer
+
+    def call(self) -> GuestCall:
+        """The call of a candidate that this case asks for."""
+        return GuestCall(
+            self.inputs,
+            self.case.generator,
+            self.case.poison,
+            manner=self.case.manner,
+            wanted_inputs=tuple(self.answer.inputs),
+            like=self.answer.outputs.native,
+        )
 
     @property
     def num_bytes(self) -> int:
