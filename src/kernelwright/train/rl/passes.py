@@ -106,10 +106,11 @@ def passes_of(
 
     Args:
         lengths: tokens of each row.
-        micro_tokens: tokens of a pass of one process, padding included.
+        micro_tokens: most tokens of a pass of one process, padding included. A longer row is the
+            only one of its process in the pass.
     """
     passes = []
-    for numbers in micro_batches(lengths, micro_tokens * processes):
+    for numbers in micro_batches(lengths, micro_tokens, processes=processes):
         mine = numbers[process::processes]
         most = -(-len(numbers) // processes)
         passes.append(mine + [~numbers[0]] * (most - len(mine)))
