@@ -65,6 +65,8 @@ class Outcome:
     speedup: float
     """The speed-up of a correct answer over PyTorch; 1 where nothing was timed, or the answer is
     not correct."""
+    is_timed: bool = False
+    """`speedup` was measured."""
     modelled: float | None = None
     """Estimated speed-up of a correct answer over PyTorch, by bytes and launches; never a time."""
 
@@ -91,5 +93,6 @@ class Outcome:
             reached=_REACHED[verdict.stage],
             cheats=verdict.code in CHEATS,
             speedup=(verdict.speedup or 1.0) if verdict.accepted else 1.0,
+            is_timed=verdict.accepted and verdict.speedup is not None,
             modelled=modelled if verdict.accepted else None,
         )
