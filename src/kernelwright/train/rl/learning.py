@@ -46,8 +46,9 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
         """Log-probabilities and entropies (B, T) of the last forward pass."""
         self.sums = torch.zeros(3, dtype=torch.float64, device=config.device)
-        """Sums over the step: log old - log new, entropy, tokens. Answers without a gradient have no
-        pass, so the sums leave them out."""
+        """Sums over the step: log old - log new, entropy, tokens.
+
+        Answers without a gradient have no pass, so the sums leave them out."""
         # Programs are drawn where answers are: an epoch of TRL's loop is a step.
         steps = Dataset.from_dict({"prompt": [""] * config.world_size})
         super().__init__(
