@@ -26,8 +26,8 @@ CHEATS = frozenset(
         Code.INPUT_CHANGED,
     }
 )
-"""Codes of what passes for a kernel and is none, or that help to: how far such an answer came is no
-merit."""
+"""Codes of answers that pretend to be a kernel, or that help an answer to pretend. Such an
+answer earns nothing for how far it came."""
 
 
 class Reached(IntEnum):
@@ -40,7 +40,7 @@ class Reached(IntEnum):
     """Python, and static rules found nothing."""
     COMPILED = 3
     RAN = 4
-    """On every input it was called with; values are wrong."""
+    """It ran on every input that it was called with, but values are wrong."""
     CORRECT = 5
 
 
@@ -61,7 +61,7 @@ class Outcome:
 
     reached: Reached
     cheats: bool
-    """It was refused with one of CHEATS."""
+    """The answer was refused with one of `CHEATS`."""
     speedup: float
     """The speed-up of a correct answer over PyTorch; 1 where nothing was timed, or the answer is
     not correct."""

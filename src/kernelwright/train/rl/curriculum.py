@@ -16,7 +16,8 @@ from kernelwright.core.errors import UsageError
 from kernelwright.train.rl import recipe
 
 TRIES = 64
-"""Draws for one place of a step, after which any program will do that may be drawn at all."""
+"""The most weighted draws for one place of a step. After them, any program that is not barred is
+taken."""
 
 
 class Name(NamedTuple):

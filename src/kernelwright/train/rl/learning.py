@@ -24,7 +24,7 @@ from kernelwright.train.rl.passes import LearnedRow, blank, passes_of, spread, t
 from kernelwright.train.rl.recipe import Loss, RlRecipe
 
 IGNORED = -100
-"""Label of a token that is no answer's."""
+"""The label of tokens outside answers."""
 
 
 class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]

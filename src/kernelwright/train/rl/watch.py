@@ -46,9 +46,9 @@ class RewardWatch:
         """
         self._settings, self._judges = settings, judges
         self._noted: list[Noted] = []
-        """The fastest since the last audit, at most as many as are judged again."""
+        """The fastest candidates since the last audit, at most `candidates` of the settings."""
         self._audited: set[str] = set()
-        """By content."""
+        """The contents of all candidates that were judged again."""
 
     def note(
         self,
