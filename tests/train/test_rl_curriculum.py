@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from kernelwright.core.errors import UsageError
 from kernelwright.train.rl.curriculum import Curriculum, CurriculumState, Name, Promotion
+from kernelwright.train.rl.practice import Practice
 from kernelwright.train.rl.recipe import CurriculumSettings as Settings
 from kernelwright.train.rl.recipe import CurriculumStage, Mix
 
@@ -150,6 +152,30 @@ def test_draws_without_weights_are_epochs():
             curriculum.draw(2, seed=10 * epoch + step)
         assert set(curriculum.state.draws.values()) == {epoch}
         assert len(curriculum.state.draws) == 10
+
+
+@pytest.mark.parametrize("number", [7, 25])
+def test_epochs_stay_even_where_a_step_has_more_places_than_programs_are_left(number):
+    curriculum = Curriculum(
+        Settings(stages=(CurriculumStage(levels={"1": 1.0}),)), {1: 10}, is_even=True
+    )
+    for step in range(10):
+        curriculum.draw(number, seed=step)
+    assert set(curriculum.state.draws.values()) == {number}
+
+
+def test_a_program_in_place_of_a_benchmarks_task_counts_as_drawn():
+    curriculum = Curriculum(
+        Settings(stages=(CurriculumStage(levels={"1": 1.0}),)), {1: 10}, is_even=True
+    )
+    programs = SimpleNamespace(train={1: range(10)})
+    recipe = SimpleNamespace(seed=1, rollouts=SimpleNamespace(programs=3))
+    practice = Practice(recipe, programs, curriculum, SimpleNamespace(lock_wait_s=0.0), None)
+    practice.question_of = lambda name, number: None if number < 4 else name
+    asked = [name for step in range(4) for name in practice._questions(step)]
+    assert set(Counter(asked).values()) == {2}, "six programs, in twelve places"
+    draws = curriculum.state.draws
+    assert Counter(asked) == {name: draws[name] for name in draws if name.number > 3}
 
 
 def test_a_fixed_mix_is_that_of_the_last_stage_throughout():

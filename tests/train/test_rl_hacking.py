@@ -178,6 +178,17 @@ def test_the_fastest_are_audited_even_where_all_earn_the_same():
     assert refused == {}
 
 
+def test_a_measured_time_counts_more_than_the_estimate_of_the_same_answer():
+    outcomes = [
+        Outcome.of(verdict(speedup=measured), modelled=estimate)
+        for measured, estimate in ((9.0, 1.0), (1.0, 20.0), (None, 3.0))
+    ]
+    watch = RewardWatch(Audits(candidates=2), FakeJudges(lambda *_: JudgedCandidate(verdict())))
+    watch.note([rollout_of(number) for number in range(3)], outcomes, [Reward.uniform(1.0)] * 3)
+    audited, _ = watch.audit(1)
+    assert [line["source"] for line in audited] == ["# 0\n", "# 2\n"]
+
+
 def rollout_of(number):
     candidate = SimpleNamespace(source=f"# {number}\n")
     return SimpleNamespace(

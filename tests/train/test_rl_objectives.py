@@ -354,6 +354,21 @@ def test_processes_share_rows_and_have_as_many_passes_of_as_many(processes):
         assert {~each for each in here if each < 0} <= {each for each in here if each >= 0}
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3, 8])
+@pytest.mark.parametrize("lengths", [[40_000] * 3, [40_000] * 9 + [100] * 50, [300] * 700])
+def test_no_pass_of_a_process_exceeds_its_tokens(lengths, processes):
+    for number in range(processes):
+        for rows in passes_of(lengths, 65_536, process=number, processes=processes):
+            longest = max(lengths[max(row, ~row)] for row in rows)
+            assert len(rows) * padded(longest) <= 65_536
+
+
+def test_processes_take_rows_that_are_too_long_one_each():
+    shares = [passes_of([90_000] * 4, 65_536, process=n, processes=2) for n in range(2)]
+    assert shares == [[[0], [2]], [[1], [3]]]
+    assert passes_of([90_000] * 2, 65_536) == [[0], [1]]
+
+
 def test_a_blank_row_counts_for_nothing(inputs, tmp_path):
     rows = make_rows(credits(), old_shift=0.1)
     made = tensors([rows[1], blank(rows[4])], alpha=1.0, pad_id=0, device=torch.device("cpu"))

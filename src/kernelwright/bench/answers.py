@@ -21,7 +21,7 @@ from kernelwright.policy.policy import Interrupted, Policy, Sampling
 from kernelwright.policy.prompt import Request
 
 UNANSWERED = "unanswered"
-"""In place of a `Malformed` reason."""
+"""The reason of a missing answer, in place of a `Malformed` reason."""
 ROWS = 4096
 """Answers asked for at once: what decoding in batches needs to be fast, and what is lost at most
 when a run is killed."""

@@ -21,7 +21,7 @@ class Load:
         self.cpu: float | None = None
         """Mean share of all cores that was not idle."""
         self.gpu: float | None = None
-        """Mean share of time in which some kernel ran; None without nvidia-smi."""
+        """Mean share of time in which a kernel ran; None without nvidia-smi."""
         self._ticks: list[tuple[float, int, int]] = []
         """(time.time(), busy, all) of all cores since they started."""
         self._gpu_percents: list[float] = []

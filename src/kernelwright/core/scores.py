@@ -21,7 +21,7 @@ class Mean:
     low: float
     high: float
     num: int
-    """Tasks that it is over."""
+    """The number of tasks that the score covers."""
 
 
 def fast_p(speedups: Sequence[float | None], p: float) -> float:

@@ -42,7 +42,7 @@ class Malformed(StrEnum):
     EMPTY = "empty"
     """No text but white space."""
     NO_CODE = "no_code"
-    """No block of code, and the text is none itself."""
+    """The text has no block of code and is no code itself."""
     CUT_OFF = "cut_off"
     """The last block of code does not end: the model reached its limit of tokens."""
     OUT_OF_TIME = "out_of_time"

@@ -25,7 +25,7 @@ from kernelwright.policy.threads import Threads
 from kernelwright.timing.stages import worked_s
 
 MAX_ROWS = {"cuda": 1024, "cpu": 32}
-"""At once, where memory is no tighter limit."""
+"""The most rows at once, if memory does not set a lower limit."""
 MEMORY_SHARE = 0.6
 """The share of a GPU's free memory for keys and values."""
 ROW_SIZES = (1, 4, 16, 64, 256, 1024)
@@ -33,7 +33,7 @@ ROW_SIZES = (1, 4, 16, 64, 256, 1024)
 PACE = {"cuda": 16, "cpu": 1}
 """Steps until the host looks which rows have ended."""
 BUCKET = {"cuda": 256, "cpu": 64}
-"""Slots that attention reads are a multiple of this."""
+"""Attention reads a multiple of this number of slots."""
 FEW_ROWS, FEW_SLOTS = 64, 512
 """On a GPU, where there are no more rows, they read a power of two of slots, these at least: a step
 of theirs takes as long whatever it reads, and capturing one as long as 200 of them."""
@@ -42,7 +42,7 @@ GROWTH = 2
 REFILL_SHARE = 8
 """Rows that wait are begun when one in so many is free: beginning few costs as much as many."""
 PROMPT_TOKENS = 1 << 16
-"""Read in one forward pass, at most."""
+"""The most tokens of prompts that one forward pass reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class WrittenTokens:
     """The tokens that a model wrote after a prompt."""
 
     tokens: list[int]
-    """Without the one that ends the row."""
+    """Tokens of the row, without the token that ends it."""
     end: int | None
     """The token that ended the row; None where none came within the limit."""
     is_out_of_time: bool = False

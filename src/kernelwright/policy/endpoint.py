@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 SPEC_REMEDY = "write openai:URL#model, for example openai:http://localhost:8000/v1#my-model"
 NO_KEY = "none"
-"""Sent where there is no key: servers of one's own ask for none, the client insists on some."""
+"""The key that is sent if the user has none. One's own servers ask for none, but the client
+library requires one."""
 MESSAGE_LIMIT = 300
 
 
@@ -43,7 +44,7 @@ class Continuation:
     """The text that follows a prompt, as tokens."""
 
     tokens: list[int]
-    """With the one that ends it, where one does."""
+    """Tokens of the answer, with the token that ends it if there is one."""
     is_cut_off: bool
 
 

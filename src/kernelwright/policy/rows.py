@@ -10,7 +10,7 @@ class Waiting:
     """A row as the host knows it."""
 
     index: int
-    """In what was asked."""
+    """The place of the row among the prompts of the call."""
     prompt: list[int]
     seed: int
     limit: int

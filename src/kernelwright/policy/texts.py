@@ -24,21 +24,26 @@ class Text:
         return len(self.prompt) + len(self.answer)
 
 
-def micro_batches(lengths: Sequence[int], micro_tokens: int) -> list[list[int]]:
-    """Cut rows into batches of at most `micro_tokens` tokens, padding included.
+def micro_batches(
+    lengths: Sequence[int], micro_tokens: int, *, processes: int = 1
+) -> list[list[int]]:
+    """Cut rows into batches of at most `micro_tokens` tokens for a process, padding included.
 
     Args:
         lengths: tokens of each row.
+        processes: that share the rows of a batch. All pad to the width of the longest row.
 
     Returns:
-        For each batch the numbers of its rows, the longest first. A row that is longer than
-        `micro_tokens` is alone.
+        For each batch the numbers of its rows, the longest first. Of a batch with a row longer than
+        `micro_tokens`, a process gets one row at most.
     """
     # Sorted by length, rows of a batch are alike and little padding is needed.
     batches: list[list[int]] = []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
         width = padded(lengths[batches[-1][0]]) if batches else 0
-        if batches and width * (len(batches[-1]) + 1) <= micro_tokens:
+        # Tokens cannot be shared out more finely than whole rows, so rows are counted here.
+        rows = -(-(len(batches[-1]) + 1) // processes) if batches else 0
+        if batches and (width * rows <= micro_tokens or (rows == 1 and processes > 1)):
             batches[-1].append(number)
         else:
             batches.append([number])

@@ -26,8 +26,8 @@ CHEATS = frozenset(
         Code.INPUT_CHANGED,
     }
 )
-"""Codes of what passes for a kernel and is none, or that help to: how far such an answer came is no
-merit."""
+"""Codes of answers that pretend to be a kernel, or that help an answer to pretend. Such an
+answer earns nothing for how far it came."""
 
 
 class Reached(IntEnum):
@@ -40,7 +40,7 @@ class Reached(IntEnum):
     """Python, and static rules found nothing."""
     COMPILED = 3
     RAN = 4
-    """On every input it was called with; values are wrong."""
+    """It ran on every input that it was called with, but values are wrong."""
     CORRECT = 5
 
 
@@ -61,10 +61,12 @@ class Outcome:
 
     reached: Reached
     cheats: bool
-    """It was refused with one of CHEATS."""
+    """The answer was refused with one of `CHEATS`."""
     speedup: float
     """The speed-up of a correct answer over PyTorch; 1 where nothing was timed, or the answer is
     not correct."""
+    is_timed: bool = False
+    """`speedup` was measured."""
     modelled: float | None = None
     """Estimated speed-up of a correct answer over PyTorch, by bytes and launches; never a time."""
 
@@ -91,5 +93,6 @@ class Outcome:
             reached=_REACHED[verdict.stage],
             cheats=verdict.code in CHEATS,
             speedup=(verdict.speedup or 1.0) if verdict.accepted else 1.0,
+            is_timed=verdict.accepted and verdict.speedup is not None,
             modelled=modelled if verdict.accepted else None,
         )

@@ -22,7 +22,7 @@ from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.recipe import FREE_TO_CHANGE, changed
 
 STANDING = "standing.json"
-"""In each checkpoint and each folder of weights."""
+"""The file with the state of a run, in each checkpoint and each folder of weights."""
 BEST, LAST = "best", "last"
 
 
@@ -32,7 +32,7 @@ class Standing:
 
     step: int = 0
     tokens: int = 0
-    """That were trained on, all processes together, padding not included."""
+    """Tokens that were trained on, over all processes, without padding."""
     seconds: float = 0.0
     optimizer_began: int = 0
     """The step at which the optimiser began without a state."""
@@ -67,7 +67,7 @@ class EndedPart:
 
     standing: Standing
     stopped_by: int | None
-    """The signal that ended it before its budget was used."""
+    """The signal that ended the run before its budget was used."""
     is_main: bool
     """This process speaks for all processes of the run."""
 

@@ -23,7 +23,8 @@ class Packing(StrEnum):
     DOCUMENTS = "documents"
     """Whole pairs side by side; none sees another."""
     PLAIN = "plain"
-    """Whole pairs side by side under one causal mask: each sees those before it in its row."""
+    """Whole pairs side by side under one causal mask: each pair sees the earlier pairs of its
+    row."""
     NONE = "none"
     """One pair a row, padded."""
 
@@ -117,21 +118,23 @@ class Data:
     end."""
     packing: Packing = Packing.DOCUMENTS
     plans: bool = True
-    """Without, answers are learnt as code alone."""
+    """Whether answers include their plan. Without plans, a model learns the code alone."""
     plans_alone: tuple[str, ...] = ()
     """Sources of pairs that end with the plan: the loss is that of the plan's tokens, and the row
     has no code. The plan says which operators share a kernel, so the plan decides the speed."""
     reasoning: bool = False
-    """With what a model wrote before its answer, where pairs have it: distillation of reasoning."""
+    """Whether the text that a model wrote before its answer is learnt too, where pairs have one:
+    distillation of reasoning."""
     answers: int | None = None
-    """To each program, at most: the first of them; None: all."""
+    """The most answers to each program; the first ones are taken. None: all."""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Level -> how often its pairs occur in an epoch: 0.5 is half of them, 2 each twice. 1 where
     not given."""
     sources: Mapping[str, float] = field(default_factory=dict)
-    """The same by source; both factors apply."""
+    """Source -> how often its pairs occur in an epoch. The factors of level and source are
+    multiplied."""
     validation_pairs: int = 256
-    """At most, of each level."""
+    """The most validation pairs of each level."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +156,8 @@ class OptimizerSettings:
     final_share: float = 0.0
     """The share of the learning rate that is left at the end."""
     warmup_steps: int = 50
-    """Also after weights were taken up without the optimiser's state."""
+    """Steps in which the learning rate rises. A run also warms up after it loads weights without
+    the optimiser's state."""
     beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 0.1
@@ -283,8 +287,8 @@ class SupervisedRecipe:
 
 
 FREE_TO_CHANGE = ("budget", "checkpoints", "log_every_steps")
-"""Settings that a resumed run may change: none of them changes a step's computation, but for the
-learning rate's way down."""
+"""Settings that a resumed run may change. None of them changes a step's computation, except that
+the learning rate may fall at another pace."""
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any], where: str = "") -> list[str]:

@@ -115,9 +115,12 @@ class RlStepLine(TypedDict, total=False):
     tokens: float
     """Mean length of an answer."""
     entropy: float | None
+    """Mean entropy of the next token, over the tokens of the answers that had a gradient. Null if
+    no answer had one."""
     loss: float
     kl: float
-    """Divergence of the policy from the writer of the answers."""
+    """Mean of log-probability under the writer minus that under the policy. The mean is over the
+    tokens of the answers that had a gradient; 0 if none had one."""
     grad_norm: float
     learning_rate: float
     seconds: dict[str, float]

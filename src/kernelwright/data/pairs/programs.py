@@ -22,7 +22,7 @@ from kernelwright.synth.tasks import TaskSampler
 
 PROJECT_LICENCE = "Apache-2.0"
 MOST_ATTEMPTS = 2_000
-"""At one program, before it is given up."""
+"""The most attempts at one program."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ class Origin:
 
     program: Program
     canonical: str
-    """Its fingerprint."""
+    """The fingerprint of the program."""
     origin: str
     licence: str
     provenance: Record

@@ -30,15 +30,15 @@ class RecipePart:
     level: int = 0
     """Programs of so many calls are drawn; 0 where they come from a file."""
     programs: int = 0
-    """How many; of a file's, all where 0."""
+    """The number of programs; 0: all of the file."""
     draw: str = ""
     """Name of the table under [draw] by which they are drawn; balanced weights where empty."""
     file: str = ""
     """JSONL of `kernelwright synth` or `data collect`, in place of drawing."""
     levels: tuple[int, ...] = ()
-    """Those of the file's programs that are taken; all where empty."""
+    """The levels of the file's programs that are taken; empty: all."""
     answers: int = 1
-    """Wanted of each program; there may be fewer."""
+    """The most answers to each program."""
     precision: str = "strict"
     mode: str = "pure"
     share: float = 0.0

@@ -18,7 +18,7 @@ class ShardSelection:
     """The pairs to keep of all shards, and counts of those left out."""
 
     kept: set[str] = field(default_factory=set)
-    """Ids."""
+    """The ids of the pairs that are kept."""
     tallies: dict[str, Record] = field(default_factory=dict)
     """Part -> programs, answers, and what was dropped of them, by reason."""
     failures: list[Record] = field(default_factory=list)

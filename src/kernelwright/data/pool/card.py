@@ -14,7 +14,7 @@ from kernelwright.data.pool.recipe import PoolRecipe
 from kernelwright.data.pool.steps import judged_steps
 
 LEAST = 3
-"""Answers to a program that a rank correlation is taken over, at least."""
+"""The fewest answers to a program for a rank correlation."""
 
 
 def summary_of(programs: Iterable[PoolProgram]) -> Record:

@@ -1,7 +1,7 @@
 """Makes a pool from its recipe: writes, chooses, judges and describes answers. The same command
 continues a pool that was interrupted.
 
-A folder holds `pool.json` (recipe, writer, environment), `shards/` (programs with their answers),
+A folder holds `pool.json` (recipe, environment), `shards/` (programs with their answers),
 `judged/` (records of the judge), `summary.json` and `README.md`, the data card. With
 `choice.steps`, `steps/` holds the verdicts on single steps of wrong answers.
 """

@@ -16,7 +16,8 @@ from kernelwright.programs.text import parse, to_text
 from kernelwright.verify.many.jobs import Job, content_of
 
 LEAST = 2
-"""Steps of an answer that says more by its steps than as a whole."""
+"""The fewest steps of an answer whose steps are judged. With fewer, the verdict on the whole
+says as much."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,12 @@ class Credit:
     """The credit of one answer."""
 
     plan: float
-    """Advantage of the plan's tokens; that of the code's where the loss knows no difference."""
+    """The advantage of the plan's tokens. It equals that of the code's tokens where the loss
+    does not tell them apart."""
     code: float
     is_correct: bool
     weight: float
-    """drpo: among the right answers of its group."""
+    """drpo: the weight among the right answers of its group."""
     parts: tuple[CreditPart, ...] = ()
     """Tokens with another advantage than the answer (`rl.by_kernel`)."""
 

@@ -16,7 +16,8 @@ from kernelwright.core.errors import UsageError
 from kernelwright.train.rl import recipe
 
 TRIES = 64
-"""Draws for one place of a step, after which any program will do that may be drawn at all."""
+"""The most weighted draws for one place of a step. After them, any program that is not barred is
+taken."""
 
 
 class Name(NamedTuple):
@@ -129,11 +130,10 @@ class Curriculum:
                 name = self.one(level, rng, taken)
                 taken.add(name)
                 names.append(name)
-        self.state.draws.update(names)
         return names
 
     def one(self, level: int, rng: random.Random, taken: set[Name]) -> Name:
-        """Draw a program of a level: by `weight`, or with `is_even` one that was drawn least often.
+        """Draw a program of a level and count the draw.
 
         Args:
             taken: programs to leave out. They are drawn again only if no other is left.
@@ -141,6 +141,12 @@ class Curriculum:
         Raises:
             UsageError: all programs of the level are barred.
         """
+        name = self._chosen(level, rng, taken)
+        self.state.draws[name] += 1
+        return name
+
+    def _chosen(self, level: int, rng: random.Random, taken: set[Name]) -> Name:
+        """Choose by `weight`, or with `is_even` a program that was drawn least often."""
         # A level may have tens of thousands of programs, too many to weigh all for each draw. So a
         # draw is accepted by the program's weight. Tries are bounded: all may be taken or barred.
         for _ in range(0 if self._is_even else TRIES):

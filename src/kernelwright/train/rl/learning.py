@@ -24,7 +24,7 @@ from kernelwright.train.rl.passes import LearnedRow, blank, passes_of, spread, t
 from kernelwright.train.rl.recipe import Loss, RlRecipe
 
 IGNORED = -100
-"""Label of a token that is no answer's."""
+"""The label of tokens outside answers."""
 
 
 class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
@@ -46,7 +46,9 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
         """Log-probabilities and entropies (B, T) of the last forward pass."""
         self.sums = torch.zeros(3, dtype=torch.float64, device=config.device)
-        """Sums over the step: log old - log new, entropy, tokens."""
+        """Sums over the step: log old - log new, entropy, tokens.
+
+        Answers without a gradient have no pass, so the sums leave them out."""
         # Programs are drawn where answers are: an epoch of TRL's loop is a step.
         steps = Dataset.from_dict({"prompt": [""] * config.world_size})
         super().__init__(

@@ -22,13 +22,14 @@ class LearnedRow:
     text: Text
     credit: Credit
     plan_length: int
-    """Tokens of the answer that are credited as the plan's."""
+    """The number of tokens that get the plan's credit."""
     group: int
     old_logps: np.ndarray | None
-    """(tokens of the answer,): of the policy that wrote it; None where that is the one that
-    learns."""
+    """(tokens of the answer,): log-probabilities of the policy that wrote the answer; None if
+    the learning policy itself wrote it."""
     reference_logps: np.ndarray | None = None
-    """(tokens of the answer,): of the model that the run began with; None without such a term."""
+    """(tokens of the answer,): log-probabilities of the model at the start of the run; None if
+    the loss has no KL term."""
 
 
 def tensors(
@@ -106,10 +107,11 @@ def passes_of(
 
     Args:
         lengths: tokens of each row.
-        micro_tokens: tokens of a pass of one process, padding included.
+        micro_tokens: most tokens of a pass of one process, padding included. A longer row is the
+            only one of its process in the pass.
     """
     passes = []
-    for numbers in micro_batches(lengths, micro_tokens * processes):
+    for numbers in micro_batches(lengths, micro_tokens, processes=processes):
         mine = numbers[process::processes]
         most = -(-len(numbers) // processes)
         passes.append(mine + [~numbers[0]] * (most - len(mine)))

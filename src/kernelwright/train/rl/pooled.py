@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 LEAST = 2
-"""Answers to a program that can be compared."""
+"""The fewest answers to a program that can be compared."""
 
 
 class PooledAnswers:

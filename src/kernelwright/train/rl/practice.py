@@ -36,18 +36,20 @@ class Batch:
     """The stage of the curriculum when the programs were drawn."""
     rollouts: list[Rollout]
     old_logps: Old = field(default_factory=list)
-    """Beside `rollouts`; empty where the policy that learns wrote them."""
+    """The arrays that belong to `rollouts`, in the same order; empty if the learning policy
+    wrote the answers."""
     judged: int = 0
-    """Distinct candidates that were not known before."""
+    """The number of distinct candidates that were not judged before."""
     decode_s: float = 0.0
     handed_in_s: float = 0.0
-    """By the clock: when the last candidate was."""
+    """The time on the monotonic clock when the last candidate was handed in."""
     judge_s: float = 0.0
-    """From then on, until the last verdict was there."""
+    """Seconds from handing in the last candidate to the last verdict."""
     wait_s: float = 0.0
-    """Spent on waiting for verdicts alone."""
+    """Seconds in which the step did nothing but wait for verdicts."""
     stages_s: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """The seconds of the stages of judges and clock owners in the meantime, over all of them."""
+    """Seconds of each stage of judging since the batch before, summed over all judges and clock
+    owners."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +59,7 @@ class Settled:
     verdicts: list[Verdict | None]
     """None where there is no candidate, or our side failed."""
     outcomes: list[Outcome | None]
-    """None where our side failed, or the program cannot be judged by."""
+    """None where our side failed, or where the judge cannot use the program as a reference."""
 
 
 class Practice:

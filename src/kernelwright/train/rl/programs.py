@@ -25,9 +25,9 @@ from kernelwright.synth.run import FilePlan, synthesize
 from kernelwright.train.rl.recipe import RlRecipe
 
 DRAWN = "programs.jsonl"
-"""In the run's folder."""
+"""The file of drawn programs in the run's folder."""
 PARSED = 4096
-"""Programs that are kept parsed."""
+"""The most programs that are kept parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ProgramSource:
     """A program as files have it."""
 
     level: int
-    """Calls."""
+    """The number of calls."""
     text: str
     fingerprint: str
 

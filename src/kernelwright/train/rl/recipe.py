@@ -28,7 +28,8 @@ from kernelwright.train.recipe import Decay, Dtype, TrainingBudget
 LOCAL = "local"
 """The model that learns answers itself, in this process."""
 POOL = "pool:"
-"""Before the folder of a pool: stored answers are learnt from, and nothing is written."""
+"""The text before a pool's folder. The run learns from the pool's stored answers and writes
+none."""
 
 
 class Loss(StrEnum):
@@ -45,9 +46,9 @@ class Mix(StrEnum):
     """Which levels the programs of a step are of."""
 
     STAGES = "stages"
-    """Those of the stage at hand; one stage after the other."""
+    """The levels of the present stage; stages follow one another."""
     FIXED = "fixed"
-    """Those of the last stage from the beginning: what a curriculum is compared with."""
+    """The levels of the last stage from the beginning, as the baseline for curricula."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,16 +92,18 @@ class CurriculumSettings:
 
     mix: Mix = Mix.STAGES
     stages: tuple[CurriculumStage, ...] = ()
-    """All levels alike where none are given."""
+    """The stages in order. Without stages, all levels have equal shares."""
     promote_at: float = 0.5
     """Share of programs of the stage's highest level that ends the stage: of held-out programs,
     solved greedily, or of the last `promote_after` programs that were trained on, by answers."""
     promote_after: int = 128
-    """Programs of the stage's highest level that the share in training is taken over."""
+    """The number of latest programs of the stage's highest level over which the share in
+    training is taken."""
     visits: int = 2
-    """A program whose last so many visits were all solved, or all not, by all answers ..."""
+    """The number of last visits that decide whether a program is dull: all answers were right in
+    each of them, or all wrong."""
     dull_weight: float = 0.25
-    """... is drawn less by this factor: its groups teach nothing."""
+    """The factor by which a dull program is drawn less, because its groups teach nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,29 +153,30 @@ class Objective:
     loss: Loss = Loss.GRPO
     reward: str = "rule_and_execution"
     updates: int = 1
-    """Optimiser steps for the answers of a step, each on its share of the programs."""
+    """Optimiser steps for the answers of a step. Each optimiser step learns from its own share
+    of the programs."""
     clip_low: float = 0.2
     """Ratios of new to old probability count from 1 - clip_low to 1 + clip_high; not for drpo."""
     clip_high: float = 0.2
     alpha: float = 0.1
-    """hrd: of the plan's advantage."""
+    """hrd: factor of the plan's advantage."""
     kl: float = 0.0
     """Coefficient of the KL divergence from the model that the run began with, a token. AutoTriton
     and DRTriton's GRPO have this term. 0: no reference model is kept."""
     power: float = 1.0
     """power_speed, one_plus_power: the exponent of the speed-up."""
     correct_share: float = 0.3
-    """mixed: TritonRL's beta."""
+    """mixed: the weight of correctness, which is beta in TritonRL."""
     max_speedup: float = 2.0
     """hierarchical, mixed: speed-up beyond this earns no more."""
     temperature: float = 0.1
-    """drpo, lambda: of weights among right answers."""
+    """drpo: lambda, the temperature of the weights among right answers."""
     tau: float = 5.0
-    """drpo: of the log-mean-exp over wrong ones."""
+    """drpo: temperature of the log-mean-exp over wrong answers."""
     beta: float = 100.0
-    """drpo: of the squared hinge."""
+    """drpo: coefficient of the squared hinge."""
     delta: float = 0.001
-    """drpo: KL that costs nothing."""
+    """drpo: the KL divergence that costs nothing."""
     contrasts_right: bool = False
     """drpo: groups that are all right teach which of them is fast."""
     by_kernel: bool = False
@@ -219,7 +223,7 @@ class RlValidationSettings:
     """Files of programs. Empty: a share of the recipe's own programs."""
     share: float = 0.02
     programs: int = 64
-    """At most, of each level."""
+    """The most held-out programs of each level."""
     examples: int = 8
     """Programs whose answers are kept at each validation."""
 

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 ORIGIN = "rl"
 READ = 4096
-"""Texts that are remembered as they were read: a policy that has learnt repeats itself."""
+"""The most texts whose reading is remembered. A trained policy writes the same texts again and
+again."""
 CANDIDATE = "candidate"
-"""The count under which an answer with a candidate falls; others fall under why they have none."""
+"""The name under which answers with a candidate are counted. Other answers are counted by the
+reason why they have none."""
 
 
 class Judges(Protocol):
@@ -74,7 +76,7 @@ class Rollout:
     prompt: list[int]
     seed: int
     tokens: list[int] = field(default_factory=list)
-    """With the one that ends it, unless it is cut off."""
+    """Tokens of the answer, with the token that ends it unless the answer is cut off."""
     is_cut_off: bool = True
     answer: Answer = field(default_factory=lambda: read_answer("", origin=ORIGIN))
     future: "Future[JudgedCandidate] | None" = None
@@ -135,7 +137,7 @@ class Asker:
         self._tokenizer, self._writer, self._judges = tokenizer, writer, judges
         self._request, self._device = request, device
         self.lock_wait_s = 0.0
-        """Until the GPU could be computed on, so far."""
+        """Seconds so far until the GPU was free for computing."""
         self._read = lru_cache(READ)(partial(read_answer, origin=ORIGIN))
 
     @contextmanager

@@ -39,7 +39,7 @@ from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.standing import StandingJudges
 
 AUDITORS = 2
-"""Judges at once of an audit."""
+"""Judges of an audit that work at once."""
 TRL_LOSS = {
     Loss.GRPO: "grpo",
     Loss.DR_GRPO: "dr_grpo",

@@ -64,7 +64,8 @@ class RolloutTrainer(RowTrainer):
         self.aside_s = 0.0
         self.rounds = rounds
         self._begun: deque[Batch | None] = deque(begun)
-        """Batches that are written and not learnt from, as many in each process."""
+        """Batches that are written but not learnt from yet. Every process has the same number of
+        them."""
         self._fresh_at: int | None = None
         """The step whose weights answers are written with."""
         self._began_s = 0.0

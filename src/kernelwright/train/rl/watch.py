@@ -29,7 +29,7 @@ class Noted:
     reference: str
     source: str
     speedup: float = 1.0
-    """Over PyTorch: measured, or else modelled; 1 where neither is known."""
+    """Over PyTorch: the measured one, or the estimate if nothing was timed; 1 without both."""
 
     @property
     def rank(self) -> tuple[float, float, str]:
@@ -46,9 +46,9 @@ class RewardWatch:
         """
         self._settings, self._judges = settings, judges
         self._noted: list[Noted] = []
-        """The fastest since the last audit, at most as many as are judged again."""
+        """The fastest candidates since the last audit, at most `candidates` of the settings."""
         self._audited: set[str] = set()
-        """By content."""
+        """The contents of all candidates that were judged again."""
 
     def note(
         self,
@@ -65,7 +65,8 @@ class RewardWatch:
             if content not in self._audited and rollout.answer.candidate is not None:
                 source = rollout.answer.candidate.source
                 reference = rollout.question.reference
-                speedup = outcome.modelled or outcome.speedup
+                # Every correct answer has an estimate, and no cost model sees a deceived clock.
+                speedup = outcome.speedup if outcome.is_timed else outcome.modelled or 1.0
                 by_content[content] = Noted(reward.code, content, reference, source, speedup)
         ranked = sorted(by_content.values(), key=lambda answer: answer.rank)
         self._noted = ranked[: self._settings.candidates]
