@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from judging import LIMITS, faults, faults_here_and_at_other_sizes
+from judging import LIMITS, faults, faults_here_and_at_other_sizes, strays
 
 from kernelwright.ops.operator import Layout, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
@@ -261,6 +261,34 @@ def test_losses_are_right(name):
     program = built(make, *normal)
     assert candidates(program)
     assert faults(program, candidates(program, limit=2)) == []
+
+
+def class_loss(op: str, num_samples: int, **attributes: Any) -> Program:
+    """A loss over 4 classes with a weight for each class."""
+    b = Builder()
+    scores, weight = b.input(TensorType((num_samples, 4))), b.input(TensorType((4,)))
+    target = b.input(TensorType((num_samples,), "int64"), Init("randint", 0, 4))
+    return b.program(b.call(op, input=scores, target=target, weight=weight, **attributes))
+
+
+CLASS_WEIGHTS = torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize("target", [1, -100])
+@pytest.mark.parametrize("op", ["cross_entropy", "nll_loss"])
+def test_a_weighted_mean_of_one_sample_is_divided_by_its_weight(op, target):
+    """An ignored sample weighs 0: PyTorch's mean is NaN."""
+    program = class_loss(op, 1)
+    inputs = [torch.tensor([[0.1, -1.0, 2.0, 0.3]]), CLASS_WEIGHTS, torch.tensor([target])]
+    assert strays(program, inputs, candidates(program, limit=2)) == []
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_variance_of_fewer_elements_than_the_correction_is_divided_by_zero(length):
+    b = Builder()
+    program = b.program(b.call("var", input=b.input(TensorType((5, length))), dim=-1, correction=7))
+    inputs = reference.make_inputs(program, 1)
+    assert strays(program, inputs, candidates(program, limit=2)) == []
 
 
 @pytest.mark.parametrize("op", ["dot", "matmul"])

@@ -162,6 +162,9 @@ def _moment(template: str) -> Rule:
         correction = 1 if correction is None else int(correction)
         number = count(axes)
         divisor = f"({number} - {correction})" if correction else number
+        # PyTorch divides by 0, not by a negative number. No row is shorter than 1.
+        if correction > 1:
+            divisor = f"tl.maximum({divisor}, 0)" if axes else "0"
         graph.map(
             name, call.op, template.format(f"{squares} / {divisor}"), [squares], result_type.dtype
         )
