@@ -365,3 +365,18 @@ def test_means_far_from_zero_are_as_exact_as_rounding_allows():
             guest.load(candidate.source)
             [found] = guest.run("candidate", inputs, seed=0).outputs
             assert (found - exact).abs().max() <= 1.1 * (native - exact).abs().max()
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
+def test_a_logsumexp_of_infinities_is_infinite_as_in_pytorch(shape, dim):
+    b = Builder()
+    program = b.program(b.call("logsumexp", input=b.input(TensorType(shape)), dim=dim))
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    rows = x if dim else x.T
+    rows[0] = -torch.inf
+    rows[1, 3] = torch.inf
+    if len(rows) > 2:
+        rows[2, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
+        rows[3] = 3.4e38
+    assert strays(program, [x], candidates(program)) == []

@@ -21,6 +21,9 @@ COUNT = "__count__"
 POSITION = "__position__"
 """In a node's text: the position along the reduced axes."""
 
+LOWEST, HIGHEST = "-3.4028235e38", "3.4028235e38"
+"""The ends of the finite numbers of fp32."""
+
 
 def count(axes: Sequence[int]) -> str:
     """Text of the number of elements that a reduction over these axes reduces."""
@@ -32,7 +35,8 @@ class ReductionPair:
     """Two reductions of one value that a loop can run together."""
 
     kind: str
-    """"softmax": max and sum of exp(value - max); "moments": mean and sum of squared deviations."""
+    """"softmax": max and sum of exp(value - max); "logsumexp": the same with a finite max;
+    "moments": mean and sum of squared deviations."""
     value: str
     first: str
     """The reduction that a plain form needs before the second: max, mean."""

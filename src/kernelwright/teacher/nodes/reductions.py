@@ -6,7 +6,14 @@ from kernelwright.ops.rules import dim_indices, is_float
 from kernelwright.programs.program import Call
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue, ReductionPair, count
+from kernelwright.teacher.nodes.graph import (
+    HIGHEST,
+    LOWEST,
+    NodeGraph,
+    NodeValue,
+    ReductionPair,
+    count,
+)
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable, literal
 from kernelwright.teacher.window.slide import POOLS
@@ -53,21 +60,27 @@ def moments(
 
 
 def exponentials(
-    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int]
+    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int], *, is_log: bool = False
 ) -> tuple[str, str, str]:
     """Adds nodes of the maximum and of the sum of exponentials over axes.
 
     Args:
         stem: start of the nodes' names.
         value: node that is reduced, in fp32.
+        is_log: whether only max + log(sum) is asked for. Then the maximum is finite, and infinite
+            elements are in the sum. Without, infinite maxima make the sum NaN, as in a softmax.
 
     Returns:
         Names of the nodes (max, exp(value - max), sum of exp(value - max)).
     """
     # The largest exponent is 0, so no exponential overflows.
-    top = graph.reduce(f"{stem}_max", op, "max", value, axes)
+    first = top = graph.reduce(f"{stem}_max", op, "max", value, axes)
+    if is_log:
+        # PyTorch's logsumexp of infinities is infinite; inf - inf would be NaN.
+        text = f"tl.minimum(tl.maximum({top}, {LOWEST}), {HIGHEST})"
+        top = graph.map(f"{stem}_top", op, text, [top], "float32")
     exp = graph.map(f"{stem}_exp", op, f"tl.exp({value} - {top})", [value, top], "float32")
-    pair = ReductionPair("softmax", value, top)
+    pair = ReductionPair("logsumexp" if is_log else "softmax", value, first)
     return top, exp, graph.reduce(f"{stem}_sum", op, "sum", exp, axes, pair=pair)
 
 
@@ -219,7 +232,7 @@ def _logsumexp(graph: NodeGraph, call: Call) -> None:
     value, axes, dims = _reduced(graph, call)
     [name], [result_type] = call.outputs, call.types
     node = widened(graph, value, call.op)
-    top, _, total = exponentials(graph, call.op, name, node, axes)
+    top, _, total = exponentials(graph, call.op, name, node, axes, is_log=True)
     graph.map(name, call.op, f"{top} + tl.log({total})", [top, total], result_type.dtype)
     graph.values[name] = NodeValue(name, dims, result_type)
 

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import is_int
-from kernelwright.teacher.nodes.graph import Node
+from kernelwright.teacher.nodes.graph import HIGHEST, LOWEST, Node
 
 MULTIPLY = """@triton.jit
 def multiply(a, b):
     return a * b"""
 """`tl.reduce` has no product of its own."""
 
-_LOWEST = "-3.4028235e38"
-"""Finite, so that a lane that has seen nothing rescales by exp(0), not by exp(inf - inf)."""
+_EXPONENTIALS = ("softmax", "logsumexp")
 
 _MEANS_ARE_KEPT = ("batch_norm_train",)
 """Operators whose means are results: a sum rounds as the mean is large, what it left over rounds as
@@ -78,7 +77,7 @@ class Accumulator:
     """A reduction that a loop over tiles computes, or two reductions of one value together."""
 
     kind: str
-    """A node's reduction, or a pair's kind: "softmax", "moments"."""
+    """A node's reduction, or a pair's kind: "softmax", "logsumexp", "moments"."""
     value: str
     """The node that is reduced."""
     results: tuple[str, ...]
@@ -89,9 +88,10 @@ class Accumulator:
     @property
     def states(self) -> tuple[ReductionState, ...]:
         """The running variables, in the order in which `merge` names their results."""
-        if self.kind == "softmax":
+        if self.kind in _EXPONENTIALS:
             names = [f"{result}_acc" for result in self.results]
-            return (ReductionState(names[0], _LOWEST), ReductionState(names[1], "0.0"))
+            # Finite: a lane that has seen nothing rescales by exp(0), not by exp(inf - inf).
+            return (ReductionState(names[0], LOWEST), ReductionState(names[1], "0.0"))
         if self.kind == "moments":
             return tuple(ReductionState(f"{result}_acc", "0.0") for result in self.results)
         [result] = self.results
@@ -112,8 +112,8 @@ class Accumulator:
     def step(self, mask: str, index: str, seen: str, *, is_clean: bool) -> list[str]:
         """Lines that add one tile of the value to the states.
 
-        "softmax" is the online form of Milakov and Gimelshein (2018, arXiv:1805.02867). "moments"
-        is Welford's update (1962) in each lane.
+        "softmax" is the online form of Milakov and Gimelshein (2018, arXiv:1805.02867), and so is
+        "logsumexp". "moments" is Welford's update (1962) in each lane.
 
         Args:
             mask: text that is true at positions inside the row.
@@ -123,12 +123,15 @@ class Accumulator:
         """
         value = self.value
         names = [state.name for state in self.states]
-        if self.kind == "softmax":
+        if self.kind in _EXPONENTIALS:
             top, total = names
+            larger = f"tl.maximum({top}, {value}_in)"
+            if self.kind == "logsumexp":
+                larger = f"tl.minimum({larger}, {HIGHEST})"
             # -inf beyond the row: exp turns it into 0, so padding adds nothing to the sum.
             return [
                 f"{value}_in = tl.where({mask}, {value}, -float('inf'))",
-                f"{top}_next = tl.maximum({top}, {value}_in)",
+                f"{top}_next = {larger}",
                 f"{total} = {total} * tl.exp({top} - {top}_next)",
                 f"{total} += tl.exp({value}_in - {top}_next)",
                 f"{top} = {top}_next",
@@ -179,7 +182,7 @@ class Accumulator:
         self, tile: TileShape, into: Sequence[str], seen: str, total: str, *, is_last: bool
     ) -> list[str]:
         names = [state.name for state in self.states]
-        if self.kind == "softmax":
+        if self.kind in _EXPONENTIALS:
             top, rescaled = into
             return [
                 f"{top} = {tile.reduced('max', names[0])}",
