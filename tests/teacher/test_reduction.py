@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from judging import LIMITS, faults, faults_here_and_at_other_sizes, strays
+from judging import LIMITS, compiled, faults, faults_here_and_at_other_sizes, strays
 
 from kernelwright.ops.operator import Layout, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
@@ -380,3 +380,14 @@ def test_a_logsumexp_of_infinities_is_infinite_as_in_pytorch(shape, dim):
         rows[2, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
         rows[3] = 3.4e38
     assert strays(program, [x], candidates(program)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["logsumexp"])
+def test_limits_of_infinities_and_nan_compile_for_hopper(op):
+    b = Builder()
+    program = b.program(b.call(op, input=b.input(TensorType((2, 17000))), dim=1))
+    by_form = {candidate.plan[0].loop: candidate for candidate in candidates(program)}
+    assert by_form.keys() == {"one_pass", "looped", "two_pass"}
+    for candidate in by_form.values():
+        assert compiled(program, candidate)

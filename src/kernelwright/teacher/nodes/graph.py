@@ -21,8 +21,8 @@ COUNT = "__count__"
 POSITION = "__position__"
 """In a node's text: the position along the reduced axes."""
 
-LOWEST, HIGHEST = "-3.4028235e38", "3.4028235e38"
-"""The ends of the finite numbers of fp32."""
+LARGEST = "3.4028234e38"
+"""Rounds to the largest number of fp32; Triton takes a literal beyond that number for fp64."""
 
 
 def count(axes: Sequence[int]) -> str:

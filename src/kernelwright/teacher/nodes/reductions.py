@@ -7,8 +7,7 @@ from kernelwright.programs.program import Call
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.decompose import Rule, operand
 from kernelwright.teacher.nodes.graph import (
-    HIGHEST,
-    LOWEST,
+    LARGEST,
     NodeGraph,
     NodeValue,
     ReductionPair,
@@ -77,7 +76,7 @@ def exponentials(
     first = top = graph.reduce(f"{stem}_max", op, "max", value, axes)
     if is_log:
         # PyTorch's logsumexp of infinities is infinite; inf - inf would be NaN.
-        text = f"tl.minimum(tl.maximum({top}, {LOWEST}), {HIGHEST})"
+        text = f"tl.minimum(tl.maximum({top}, -{LARGEST}), {LARGEST})"
         top = graph.map(f"{stem}_top", op, text, [top], "float32")
     exp = graph.map(f"{stem}_exp", op, f"tl.exp({value} - {top})", [value, top], "float32")
     pair = ReductionPair("logsumexp" if is_log else "softmax", value, first)

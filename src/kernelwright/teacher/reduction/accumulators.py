@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import is_int
-from kernelwright.teacher.nodes.graph import HIGHEST, LOWEST, Node
+from kernelwright.teacher.nodes.graph import LARGEST, Node
 
 MULTIPLY = """@triton.jit
 def multiply(a, b):
@@ -17,6 +17,8 @@ def multiply(a, b):
 """`tl.reduce` has no product of its own."""
 
 _EXPONENTIALS = ("softmax", "logsumexp")
+_LOWEST = "-3.4028235e38"
+"""Finite, so that a lane that has seen nothing rescales by exp(0), not by exp(inf - inf)."""
 
 _MEANS_ARE_KEPT = ("batch_norm_train",)
 """Operators whose means are results: a sum rounds as the mean is large, what it left over rounds as
@@ -90,8 +92,7 @@ class Accumulator:
         """The running variables, in the order in which `merge` names their results."""
         if self.kind in _EXPONENTIALS:
             names = [f"{result}_acc" for result in self.results]
-            # Finite: a lane that has seen nothing rescales by exp(0), not by exp(inf - inf).
-            return (ReductionState(names[0], LOWEST), ReductionState(names[1], "0.0"))
+            return (ReductionState(names[0], _LOWEST), ReductionState(names[1], "0.0"))
         if self.kind == "moments":
             return tuple(ReductionState(f"{result}_acc", "0.0") for result in self.results)
         [result] = self.results
@@ -127,7 +128,7 @@ class Accumulator:
             top, total = names
             larger = f"tl.maximum({top}, {value}_in)"
             if self.kind == "logsumexp":
-                larger = f"tl.minimum({larger}, {HIGHEST})"
+                larger = f"tl.minimum({larger}, {LARGEST})"
             # -inf beyond the row: exp turns it into 0, so padding adds nothing to the sum.
             return [
                 f"{value}_in = tl.where({mask}, {value}, -float('inf'))",
