@@ -367,6 +367,24 @@ def test_means_far_from_zero_are_as_exact_as_rounding_allows():
             assert (found - exact).abs().max() <= 1.1 * (native - exact).abs().max()
 
 
+EXTREMA = ("amax", "amin", "norm", "max_all", "min_all", "adaptive_max_pool2d")
+
+
+@pytest.mark.parametrize("op", EXTREMA)
+@pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
+def test_extrema_of_nan_are_nan_as_in_pytorch(op, shape, dim):
+    b = Builder()
+    attributes = {"norm": {"ord": float("inf"), "dim": dim}, "amax": {"dim": dim}}
+    attributes["amin"] = attributes["amax"]
+    if op == "adaptive_max_pool2d":
+        shape, attributes[op] = (2, 3, *shape), {"output_size": (1, 1)}
+    program = b.program(b.call(op, input=b.input(TensorType(shape)), **attributes.get(op, {})))
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    x[0, 0] = torch.nan
+    assert strays(program, [x], candidates(program, limit=6)) == []
+
+
 @pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
 def test_a_logsumexp_of_infinities_is_infinite_as_in_pytorch(shape, dim):
     b = Builder()
@@ -383,7 +401,7 @@ def test_a_logsumexp_of_infinities_is_infinite_as_in_pytorch(shape, dim):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", ["logsumexp"])
+@pytest.mark.parametrize("op", ["logsumexp", "amax", "amin"])
 def test_limits_of_infinities_and_nan_compile_for_hopper(op):
     b = Builder()
     program = b.program(b.call(op, input=b.input(TensorType((2, 17000))), dim=1))

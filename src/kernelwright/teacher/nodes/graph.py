@@ -54,7 +54,8 @@ class Node:
     args: tuple[str, ...]
     dtype: str
     reduce: str = ""
-    """"sum", "mean", "max", "min", "prod", "argmax" or "argmin" of the one argument."""
+    """"sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin" of the one
+    argument; "amax" and "amin" pass NaN on, as PyTorch's do."""
     pair: ReductionPair | None = None
     axes: frozenset[int] = frozenset()
     """Axes the value varies over; set when the graph is finished."""
@@ -189,7 +190,7 @@ class NodeGraph:
         """Add a reduction of a node, and return its name.
 
         Args:
-            kind: "sum", "mean", "max", "min", "prod", "argmax" or "argmin".
+            kind: "sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin".
             of: node that is reduced.
             axes: axes to reduce. Without axes, one element is left alone and the node is a map.
             pair: the pair whose second reduction this is.

@@ -93,6 +93,14 @@ def _reduced(graph: NodeGraph, call: Call) -> tuple[NodeValue, tuple[int, ...], 
     return value, over(value, dims), without(value, dims, keepdim)
 
 
+def _passing(kind: str, dtype: str) -> str:
+    """The kind of a reduction, "amax" or "amin" if it is an extremum of floats.
+
+    Sums and products pass NaN on by themselves, and integers have none.
+    """
+    return f"a{kind}" if kind in ("max", "min") and is_float(dtype) else kind
+
+
 def _plain(kind: str) -> Rule:
     """The rule of a reduction of the value itself: sum, mean, prod, amax and amin."""
 
@@ -106,7 +114,7 @@ def _plain(kind: str) -> Rule:
         elif value.type.dtype != dtype:
             text = f"{node}.to({triton_dtype(dtype)})"
             node = graph.map(f"{name}_wide", call.op, text, [node], dtype)
-        graph.reduce(name, call.op, kind, node, axes, dtype)
+        graph.reduce(name, call.op, _passing(kind, dtype), node, axes, dtype)
         graph.values[name] = NodeValue(name, dims, result_type)
 
     return rule
@@ -141,7 +149,8 @@ def _with_position(kind: str) -> Rule:
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         name, result_type = call.outputs[0], call.types[0]
-        graph.reduce(name, call.op, kind, value.node, axes, result_type.dtype)
+        reduced = _passing(kind, result_type.dtype)
+        graph.reduce(name, call.op, reduced, value.node, axes, result_type.dtype)
         graph.values[name] = NodeValue(name, dims, result_type)
         _position(graph, call, f"arg{kind}", value, axes, dims)
 
@@ -194,7 +203,8 @@ def _pooled(kind: str) -> Rule:
         dims = range(result_type.rank - spatial, result_type.rank)
         if any(result_type.shape[dim] != 1 for dim in dims):
             raise NotWritable("a window that moves")
-        graph.reduce(name, call.op, kind, value.node, over(value, dims), result_type.dtype)
+        dtype = result_type.dtype
+        graph.reduce(name, call.op, _passing(kind, dtype), value.node, over(value, dims), dtype)
         graph.values[name] = NodeValue(name, without(value, dims, keepdim=True), result_type)
 
     return rule
@@ -203,8 +213,8 @@ def _pooled(kind: str) -> Rule:
 _NORMS = {
     1: ("tl.abs({0})", "sum", "{0}"),
     2: ("{0} * {0}", "sum", "tl.sqrt({0})"),
-    float("inf"): ("tl.abs({0})", "max", "{0}"),
-    float("-inf"): ("tl.abs({0})", "min", "{0}"),
+    float("inf"): ("tl.abs({0})", "amax", "{0}"),
+    float("-inf"): ("tl.abs({0})", "amin", "{0}"),
     0: ("({0} != 0).to(tl.float32)", "sum", "{0}"),
 }
 """Order of a vector norm -> (of an element, reduction, of the reduced)."""

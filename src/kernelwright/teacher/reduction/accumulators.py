@@ -5,7 +5,7 @@ same formulas: sums add, maxima compare, a rescaled sum follows its maximum (onl
 mean and squared deviations combine as in Chan, Golub and LeVeque (1979).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import is_int
@@ -15,6 +15,24 @@ MULTIPLY = """@triton.jit
 def multiply(a, b):
     return a * b"""
 """`tl.reduce` has no product of its own."""
+LARGER, SMALLER = (
+    f"""@triton.jit
+def {name}(a, b):
+    return tl.{function}(a, b, propagate_nan=tl.PropagateNan.ALL)"""
+    for name, function in (("larger", "maximum"), ("smaller", "minimum"))
+)
+"""`tl.max` and `tl.min` drop NaN, and PyTorch passes NaN on. On a GPU both are one instruction."""
+
+COMBINED = {"prod": "multiply", "amax": "larger", "amin": "smaller"}
+"""Reduction -> the function by which it combines two elements, if it needs one."""
+
+
+def functions(lines: Iterable[str]) -> tuple[str, ...]:
+    """The texts of the functions that lines of a kernel combine elements by."""
+    texts = {"multiply": MULTIPLY, "larger": LARGER, "smaller": SMALLER}
+    text = " ".join(lines)
+    return tuple(texts[name] for name in texts if f"combine_fn={name}," in text)
+
 
 _EXPONENTIALS = ("softmax", "logsumexp")
 _LOWEST = "-3.4028235e38"
@@ -55,11 +73,11 @@ class TileShape:
         does not know because its width is padded.
 
         Args:
-            kind: "sum", "mean", "max", "min", "prod", "argmax" or "argmin".
+            kind: "sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin".
             text: expression for the tile.
         """
-        if kind == "prod":
-            return f"tl.reduce({text}, combine_fn=multiply, {self.axis})"
+        if kind in COMBINED:
+            return f"tl.reduce({text}, combine_fn={COMBINED[kind]}, {self.axis})"
         function = {"sum": "sum", "mean": "sum"}.get(kind, kind)
         return f"tl.{function}({text}, {self.axis})"
 
@@ -163,6 +181,8 @@ class Accumulator:
             return [f"{state.name} += {masked}"]
         if self.kind == "prod":
             return [f"{state.name} *= {masked}"]
+        if self.kind in COMBINED:
+            return [f"{state.name} = {COMBINED[self.kind]}({state.name}, {masked})"]
         return [f"{state.name} = tl.{self.kind}imum({state.name}, {masked})"]
 
     def merge(
@@ -236,7 +256,7 @@ def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bo
 
 
 def neutral(kind: str, dtype: str) -> str:
-    """Text of the neutral element of "sum", "mean", "prod", "max" or "min" in a dtype."""
+    """Text of the neutral element of a reduction that has no position, in a dtype."""
     if kind in ("sum", "mean"):
         return "0" if is_int(dtype) else "0.0"
     if kind == "prod":
@@ -245,4 +265,4 @@ def neutral(kind: str, dtype: str) -> str:
         bits = {"uint8": 8}.get(dtype) or int(dtype.removeprefix("int")) - 1
         low = 0 if dtype == "uint8" else -(2**bits)
         return str(low if kind == "max" else 2**bits - 1)
-    return "-float('inf')" if kind == "max" else "float('inf')"
+    return "-float('inf')" if kind in ("max", "amax") else "float('inf')"
