@@ -55,6 +55,22 @@ def faults_here_and_at_other_sizes(program: Program, candidates: Sequence[Candid
     return [fault for one in sizes for fault in faults(one, candidates)]
 
 
+def strays(
+    program: Program, inputs: list[torch.Tensor], candidates: Sequence[Candidate]
+) -> list[str]:
+    """Candidates whose results differ from PyTorch's for these inputs; NaN equals NaN here."""
+    expected = reference.run(program, inputs)
+    found = []
+    with shared("cpu").guest(LIMITS) as guest:
+        for candidate in candidates:
+            guest.load(candidate.source)
+            results = guest.run("candidate", inputs, seed=0).outputs
+            for result, native in zip(results, expected, strict=True):
+                if not torch.allclose(result, native, rtol=1e-4, atol=1e-5, equal_nan=True):
+                    found.append(f"{candidate.schedule}: {result} for {native}")
+    return found
+
+
 def _in_tf32(program: Program, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """The oracle with the factors of products cut to TF32."""
     made = run_in_double(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from judging import faults
+from judging import faults, strays
 
 from kernelwright.ops.operator import Domain, Operator, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
@@ -142,3 +142,24 @@ def test_nan_passes_through_as_in_pytorch():
         if not torch.equal(mine.isnan(), theirs.isnan())
     ]
     assert differ == []
+
+
+SPECIAL = torch.tensor([-1.0, 0.0, 2.0, 5.0, torch.nan, torch.inf, -torch.inf])
+
+
+def special_strays(op: str, **attributes: Any) -> list[str]:
+    builder = Builder()
+    program = builder.program(
+        builder.call(op, input=builder.input(TensorType(SPECIAL.shape)), **attributes)
+    )
+    return strays(program, [SPECIAL], write(program, limit=1))
+
+
+@pytest.mark.parametrize(("low", "high"), [(3.0, 1.0), (1.0, 3.0), (None, 1.0), (1.0, None)])
+def test_a_clamp_with_min_above_max_sets_all_to_max(low, high):
+    assert special_strays("clamp", min=low, max=high) == []
+
+
+@pytest.mark.parametrize("exponent", [0, 0.0])
+def test_a_power_of_zero_is_one_for_nan_and_infinity_too(exponent):
+    assert special_strays("pow", exponent=exponent) == []

@@ -1,7 +1,8 @@
 """The matmul family: every form, every way factors and operands may lie, against fp64."""
 
 import pytest
-from judging import SHARED_LIMIT_BYTES, compiled, faults
+import torch
+from judging import SHARED_LIMIT_BYTES, compiled, faults, strays
 from sketch import Sketch
 
 from kernelwright.core.candidate import Candidate
@@ -338,3 +339,29 @@ def test_slices_of_k_and_row_reductions_fit_hopper():
         usages = compiled(program, candidate)
         assert len(usages) == 2
         assert all(u.spills == 0 and u.shared_bytes <= SHARED_LIMIT_BYTES for u in usages)
+
+
+@pytest.mark.parametrize("op", ["amax", "amin"])
+def test_extrema_of_the_columns_pass_nan_on(op):
+    s = Sketch()
+    program = s.program(getattr(s, op)(s.mm(s.input(20, 7), s.input(7, 40)), dim=(1,)))
+    torch.manual_seed(0)
+    inputs = [torch.randn(20, 7), torch.randn(7, 40)]
+    inputs[0][3] = torch.nan
+    candidates = [c for c in write(program, limit=9) if len(c.plan) == 2]
+    assert candidates
+    assert strays(program, inputs, candidates[:3]) == []
+
+
+@pytest.mark.parametrize("op", ["addmm", "baddbmm"])
+@pytest.mark.parametrize("alpha", [1, 2])
+def test_an_operand_that_is_scaled_by_zero_is_not_read(op, alpha):
+    """PyTorch ignores its NaN."""
+    s = Sketch()
+    batch = () if op == "addmm" else (3,)
+    shapes = (*batch, 4, 5), (*batch, 4, 7), (*batch, 7, 5)
+    added, *factors = (s.input(*shape) for shape in shapes)
+    program = s.program(getattr(s, op)(added, *factors, beta=0, alpha=alpha))
+    torch.manual_seed(0)
+    inputs = [torch.full(shapes[0], torch.nan), *(torch.randn(shape) for shape in shapes[1:])]
+    assert strays(program, inputs, write(program, limit=2)) == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from judging import LIMITS, faults, faults_here_and_at_other_sizes
+from judging import LIMITS, compiled, faults, faults_here_and_at_other_sizes, strays
 
 from kernelwright.ops.operator import Layout, ParameterKind, TensorType
 from kernelwright.ops.registry import operators
@@ -264,6 +264,34 @@ def test_losses_are_right(name):
     assert faults(program, candidates(program, limit=2)) == []
 
 
+def class_loss(op: str, num_samples: int, **attributes: Any) -> Program:
+    """A loss over 4 classes with a weight for each class."""
+    b = Builder()
+    scores, weight = b.input(TensorType((num_samples, 4))), b.input(TensorType((4,)))
+    target = b.input(TensorType((num_samples,), "int64"), Init("randint", 0, 4))
+    return b.program(b.call(op, input=scores, target=target, weight=weight, **attributes))
+
+
+CLASS_WEIGHTS = torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize("target", [1, -100])
+@pytest.mark.parametrize("op", ["cross_entropy", "nll_loss"])
+def test_a_weighted_mean_of_one_sample_is_divided_by_its_weight(op, target):
+    """An ignored sample weighs 0: PyTorch's mean is NaN."""
+    program = class_loss(op, 1)
+    inputs = [torch.tensor([[0.1, -1.0, 2.0, 0.3]]), CLASS_WEIGHTS, torch.tensor([target])]
+    assert strays(program, inputs, candidates(program, limit=2)) == []
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_variance_of_fewer_elements_than_the_correction_is_divided_by_zero(length):
+    b = Builder()
+    program = b.program(b.call("var", input=b.input(TensorType((5, length))), dim=-1, correction=7))
+    inputs = reference.make_inputs(program, 1)
+    assert strays(program, inputs, candidates(program, limit=2)) == []
+
+
 @pytest.mark.parametrize("op", ["dot", "matmul"])
 def test_a_product_of_two_vectors_is_a_reduction(op):
     builder = Builder()
@@ -338,3 +366,47 @@ def test_means_far_from_zero_are_as_exact_as_rounding_allows():
             guest.load(candidate.source)
             [found] = guest.run("candidate", GuestCall(inputs, seed=0)).outputs
             assert (found - exact).abs().max() <= 1.1 * (native - exact).abs().max()
+
+
+EXTREMA = ("amax", "amin", "norm", "max_all", "min_all", "adaptive_max_pool2d")
+
+
+@pytest.mark.parametrize("op", EXTREMA)
+@pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
+def test_extrema_of_nan_are_nan_as_in_pytorch(op, shape, dim):
+    b = Builder()
+    attributes = {"norm": {"ord": float("inf"), "dim": dim}, "amax": {"dim": dim}}
+    attributes["amin"] = attributes["amax"]
+    if op == "adaptive_max_pool2d":
+        shape, attributes[op] = (2, 3, *shape), {"output_size": (1, 1)}
+    program = b.program(b.call(op, input=b.input(TensorType(shape)), **attributes.get(op, {})))
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    x[0, 0] = torch.nan
+    assert strays(program, [x], candidates(program, limit=6)) == []
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
+def test_a_logsumexp_of_infinities_is_infinite_as_in_pytorch(shape, dim):
+    b = Builder()
+    program = b.program(b.call("logsumexp", input=b.input(TensorType(shape)), dim=dim))
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    rows = x if dim else x.T
+    rows[0] = -torch.inf
+    rows[1, 3] = torch.inf
+    if len(rows) > 2:
+        rows[2, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
+        rows[3] = 3.4e38
+    assert strays(program, [x], candidates(program)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["logsumexp", "amax", "amin"])
+def test_limits_of_infinities_and_nan_compile_for_hopper(op):
+    b = Builder()
+    program = b.program(b.call(op, input=b.input(TensorType((2, 17000))), dim=1))
+    by_form = {candidate.plan[0].loop: candidate for candidate in candidates(program)}
+    assert by_form.keys() == {"one_pass", "looped", "two_pass"}
+    for candidate in by_form.values():
+        assert compiled(program, candidate)

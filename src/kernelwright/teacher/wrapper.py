@@ -30,7 +30,7 @@ class WrapperPart:
     """Size argument or block variable -> its text in the wrapper, in order of use."""
     buffers: Sequence[Buffer] = ()
     """Memory passed between the part's kernels."""
-    extra: str = ""
+    extra: Sequence[str] = ()
     """`@triton.jit` functions that the kernels call."""
 
 
@@ -54,8 +54,8 @@ def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
             lines += launch_lines(kernel)
     lines.append(f"    return [{', '.join(program.outputs)}]")
     kernels = [kernel for part in parts for kernel in part.kernels]
-    extra = next((part.extra for part in parts if part.extra), "")
-    return candidate(parameters, lines, kernels, extra)
+    extra = dict.fromkeys(function for part in parts for function in part.extra)
+    return candidate(parameters, lines, kernels, "\n\n\n".join(extra))
 
 
 def _buffer(stage: KernelStage, tensor: Tensor) -> Buffer:

@@ -67,14 +67,15 @@ class Contraction(Product):
         """Places the product, with the bias and the scales of the call itself, on the path."""
         call = self.call
         bias = call.arg("bias") if call.op == "linear" else None
-        if call.op in ("addmm", "baddbmm"):
+        # PyTorch does not read an operand with beta 0, so its NaN and infinities do not spread.
+        if call.op in ("addmm", "baddbmm") and call.arg("beta") != 0:
             bias = call.arg("input")
+        alpha, beta = _scales(call)
+        scaled = "acc" if alpha == "1" else f"{alpha} * acc"
         if not isinstance(bias, Ref):
-            self.place(body, "acc")
+            self.place(body, scaled)
             return
         operand = body.value(bias.name, align(self.index, self.program.type_of(bias.name).shape))
-        alpha, beta = ("1", "1") if call.op == "linear" else _scales(call)
-        scaled = "acc" if alpha == "1" else f"{alpha} * acc"
         added = operand if beta == "1" else f"{beta} * {operand}"
         self.place(body, f"{scaled} + {added}")
 
@@ -145,6 +146,9 @@ class Contraction(Product):
 
 
 def _scales(call: Call) -> tuple[str, str]:
+    """(alpha, beta) of a call as texts; 1 for a product without scales."""
+    if call.op not in ("addmm", "baddbmm"):
+        return "1", "1"
     return literal(call.arg("alpha")), literal(call.arg("beta"))
 
 

@@ -17,6 +17,7 @@ from kernelwright.teacher.contraction.parts import (
     tile_grid,
 )
 from kernelwright.teacher.movement.pulled import behind
+from kernelwright.teacher.reduction.accumulators import COMBINED, functions
 from kernelwright.teacher.source import Buffer
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
@@ -24,11 +25,11 @@ from kernelwright.teacher.tile.index import AxisText, Index, axes_of, factor, ti
 from kernelwright.teacher.tile.source import finish, kernel, out_buffers
 
 _KINDS = {
-    "sum": "sum", "mean": "sum", "amax": "max", "max": "max", "amin": "min", "min": "min",
+    "sum": "sum", "mean": "sum", "amax": "amax", "max": "amax", "amin": "amin", "min": "amin",
     "logsumexp": "logsumexp",
 }  # fmt: skip
 """Reduction operator -> how tiles combine."""
-_NEUTRAL = {"sum": "0.0", "max": 'float("-inf")', "min": 'float("inf")'}
+_NEUTRAL = {"sum": "0.0", "amax": 'float("-inf")', "amin": 'float("inf")'}
 _COMBINE = ProductSchedule(
     block_m=32, block_n=1, block_k=1, num_warps=4, why="few bytes: rows x tiles"
 )
@@ -50,8 +51,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     """
     program, view = product.program, product.view()
     head, reduction, tail = _cut(product)
-    value = next(reduction.refs())
-    kind = _KINDS[reduction.op]
+    value, kind = next(reduction.refs()), _KINDS[reduction.op]
     num_rows = times(*(symbol for symbol in ("B", "M") if symbol.lower() in product.lengths))
 
     body = product.body(view)
@@ -106,7 +106,8 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
     buffers += [*out_buffers(body, early), *out_buffers(end, late)]
-    return assembled(product, [partials, combine], buffers, counted=counted)
+    extra = "".join(functions(lines))
+    return assembled(product, [partials, combine], buffers, counted=counted, extra=extra)
 
 
 def _row_position(is_batched: bool) -> list[str]:
@@ -179,6 +180,13 @@ def _without(index: Index, gone: tuple[int, ...]) -> Index:
     return tuple(dim for i, dim in enumerate(index) if i not in gone)
 
 
+def _reduced(kind: str, text: str) -> str:
+    """Text that reduces a tile over its columns."""
+    if kind == "sum":
+        return f"tl.sum({text}, axis=1)"
+    return f"tl.reduce({text}, combine_fn={COMBINED[kind]}, axis=1)"
+
+
 def _partial_lines(kind: str, text: str) -> list[str]:
     """Lines that reduce the tile `text` over its columns and store one result a row."""
     # Columns past the end wrapped around to real values: the neutral element replaces these.
@@ -186,7 +194,7 @@ def _partial_lines(kind: str, text: str) -> list[str]:
     if kind != "logsumexp":
         return [
             f"valid = tl.where(offs_n[None, :] < N, {text}, {_NEUTRAL[kind]})",
-            f"tl.store(partial_ptr + part, tl.{kind}(valid, axis=1), {mask})",
+            f"tl.store(partial_ptr + part, {_reduced(kind, 'valid')}, {mask})",
         ]
     return [
         f'valid = tl.where(offs_n[None, :] < N, {text}, float("-inf"))',
@@ -206,7 +214,7 @@ def _combine_lines(kind: str, reduction: Call) -> list[str]:
         mean = " / N" if reduction.op == "mean" else ""
         return [
             f"parts = tl.load(partial_ptr + part, mask=known, other={_NEUTRAL[kind]})",
-            f"{result} = tl.{kind}(parts, axis=1){mean}",
+            f"{result} = {_reduced(kind, 'parts')}{mean}",
         ]
     return [
         'peaks = tl.load(peak_ptr + part, mask=known, other=float("-inf"))',

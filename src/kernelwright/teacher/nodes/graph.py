@@ -21,6 +21,9 @@ COUNT = "__count__"
 POSITION = "__position__"
 """In a node's text: the position along the reduced axes."""
 
+LARGEST = "3.4028234e38"
+"""Rounds to the largest number of fp32; Triton takes a literal beyond that number for fp64."""
+
 
 def count(axes: Sequence[int]) -> str:
     """Text of the number of elements that a reduction over these axes reduces."""
@@ -32,7 +35,8 @@ class ReductionPair:
     """Two reductions of one value that a loop can run together."""
 
     kind: str
-    """"softmax": max and sum of exp(value - max); "moments": mean and sum of squared deviations."""
+    """"softmax": max and sum of exp(value - max); "logsumexp": the same with a finite max;
+    "moments": mean and sum of squared deviations."""
     value: str
     first: str
     """The reduction that a plain form needs before the second: max, mean."""
@@ -50,7 +54,8 @@ class Node:
     args: tuple[str, ...]
     dtype: str
     reduce: str = ""
-    """"sum", "mean", "max", "min", "prod", "argmax" or "argmin" of the one argument."""
+    """"sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin" of the one
+    argument; "amax" and "amin" pass NaN on, as PyTorch's do."""
     pair: ReductionPair | None = None
     axes: frozenset[int] = frozenset()
     """Axes the value varies over; set when the graph is finished."""
@@ -185,7 +190,7 @@ class NodeGraph:
         """Add a reduction of a node, and return its name.
 
         Args:
-            kind: "sum", "mean", "max", "min", "prod", "argmax" or "argmin".
+            kind: "sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin".
             of: node that is reduced.
             axes: axes to reduce. Without axes, one element is left alone and the node is a map.
             pair: the pair whose second reduction this is.

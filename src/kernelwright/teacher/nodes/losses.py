@@ -6,7 +6,7 @@ from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import COUNT, POSITION, NodeGraph, NodeValue, count
+from kernelwright.teacher.nodes.graph import POSITION, NodeGraph, NodeValue, count
 from kernelwright.teacher.nodes.reductions import exponentials, over, without
 from kernelwright.teacher.text.expressions import NotWritable, literal
 
@@ -35,17 +35,19 @@ def _finish(
     [name], [result_type] = call.outputs, call.types
     axes = tuple(axis for dim in dims for axis in dim)
     how = how or call.arg("reduction")
-    if how == "none" or not axes:
+    if how == "none":
         graph.map(name, call.op, loss, [loss], result_type.dtype)
-        graph.values[name] = NodeValue(name, dims if how == "none" else (), result_type)
+        graph.values[name] = NodeValue(name, dims, result_type)
         return
-    total = _reduce(graph, call, "total", loss, axes)
+    # A single sample has no axis: its loss is the total.
+    total = _reduce(graph, call, "total", loss, axes) if axes else loss
     text, args = total, [total]
     if how == "mean" and weight:
-        shares = _reduce(graph, call, "shares", weight, axes)
+        # An ignored sample weighs 0, and PyTorch's mean over ignored samples alone is 0 / 0.
+        shares = _reduce(graph, call, "shares", weight, axes) if axes else weight
         text, args = f"{total} / {shares}", [total, shares]
     elif how == "mean":
-        text = f"{total} / {COUNT}"
+        text = f"{total} / {count(axes)}" if axes else total
     graph.map(name, call.op, text, args, result_type.dtype)
     graph.values[name] = NodeValue(name, (), result_type)
 

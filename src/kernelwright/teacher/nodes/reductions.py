@@ -6,7 +6,13 @@ from kernelwright.ops.rules import dim_indices, is_float
 from kernelwright.programs.program import Call
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue, ReductionPair, count
+from kernelwright.teacher.nodes.graph import (
+    LARGEST,
+    NodeGraph,
+    NodeValue,
+    ReductionPair,
+    count,
+)
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable, literal
 from kernelwright.teacher.window.slide import POOLS
@@ -53,21 +59,27 @@ def moments(
 
 
 def exponentials(
-    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int]
+    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int], *, is_log: bool = False
 ) -> tuple[str, str, str]:
     """Adds nodes of the maximum and of the sum of exponentials over axes.
 
     Args:
         stem: start of the nodes' names.
         value: node that is reduced, in fp32.
+        is_log: whether only max + log(sum) is asked for. Then the maximum is finite, and infinite
+            elements are in the sum. Without, infinite maxima make the sum NaN, as in a softmax.
 
     Returns:
         Names of the nodes (max, exp(value - max), sum of exp(value - max)).
     """
     # The largest exponent is 0, so no exponential overflows.
-    top = graph.reduce(f"{stem}_max", op, "max", value, axes)
+    first = top = graph.reduce(f"{stem}_max", op, "max", value, axes)
+    if is_log:
+        # PyTorch's logsumexp of infinities is infinite; inf - inf would be NaN.
+        text = f"tl.minimum(tl.maximum({top}, -{LARGEST}), {LARGEST})"
+        top = graph.map(f"{stem}_top", op, text, [top], "float32")
     exp = graph.map(f"{stem}_exp", op, f"tl.exp({value} - {top})", [value, top], "float32")
-    pair = ReductionPair("softmax", value, top)
+    pair = ReductionPair("logsumexp" if is_log else "softmax", value, first)
     return top, exp, graph.reduce(f"{stem}_sum", op, "sum", exp, axes, pair=pair)
 
 
@@ -79,6 +91,14 @@ def _reduced(graph: NodeGraph, call: Call) -> tuple[NodeValue, tuple[int, ...], 
     dims = dim_indices(dim, value.type.rank)
     keepdim = bool(call.arg("keepdim")) if "keepdim" in names else False
     return value, over(value, dims), without(value, dims, keepdim)
+
+
+def _passing(kind: str, dtype: str) -> str:
+    """The kind of a reduction, "amax" or "amin" if it is an extremum of floats.
+
+    Sums and products pass NaN on by themselves, and integers have none.
+    """
+    return f"a{kind}" if kind in ("max", "min") and is_float(dtype) else kind
 
 
 def _plain(kind: str) -> Rule:
@@ -94,7 +114,7 @@ def _plain(kind: str) -> Rule:
         elif value.type.dtype != dtype:
             text = f"{node}.to({triton_dtype(dtype)})"
             node = graph.map(f"{name}_wide", call.op, text, [node], dtype)
-        graph.reduce(name, call.op, kind, node, axes, dtype)
+        graph.reduce(name, call.op, _passing(kind, dtype), node, axes, dtype)
         graph.values[name] = NodeValue(name, dims, result_type)
 
     return rule
@@ -129,7 +149,8 @@ def _with_position(kind: str) -> Rule:
     def rule(graph: NodeGraph, call: Call) -> None:
         value, axes, dims = _reduced(graph, call)
         name, result_type = call.outputs[0], call.types[0]
-        graph.reduce(name, call.op, kind, value.node, axes, result_type.dtype)
+        reduced = _passing(kind, result_type.dtype)
+        graph.reduce(name, call.op, reduced, value.node, axes, result_type.dtype)
         graph.values[name] = NodeValue(name, dims, result_type)
         _position(graph, call, f"arg{kind}", value, axes, dims)
 
@@ -162,6 +183,9 @@ def _moment(template: str) -> Rule:
         correction = 1 if correction is None else int(correction)
         number = count(axes)
         divisor = f"({number} - {correction})" if correction else number
+        # PyTorch divides by 0, not by a negative number. No row is shorter than 1.
+        if correction > 1:
+            divisor = f"tl.maximum({divisor}, 0)" if axes else "0"
         graph.map(
             name, call.op, template.format(f"{squares} / {divisor}"), [squares], result_type.dtype
         )
@@ -179,7 +203,8 @@ def _pooled(kind: str) -> Rule:
         dims = range(result_type.rank - spatial, result_type.rank)
         if any(result_type.shape[dim] != 1 for dim in dims):
             raise NotWritable("a window that moves")
-        graph.reduce(name, call.op, kind, value.node, over(value, dims), result_type.dtype)
+        dtype = result_type.dtype
+        graph.reduce(name, call.op, _passing(kind, dtype), value.node, over(value, dims), dtype)
         graph.values[name] = NodeValue(name, without(value, dims, keepdim=True), result_type)
 
     return rule
@@ -188,8 +213,8 @@ def _pooled(kind: str) -> Rule:
 _NORMS = {
     1: ("tl.abs({0})", "sum", "{0}"),
     2: ("{0} * {0}", "sum", "tl.sqrt({0})"),
-    float("inf"): ("tl.abs({0})", "max", "{0}"),
-    float("-inf"): ("tl.abs({0})", "min", "{0}"),
+    float("inf"): ("tl.abs({0})", "amax", "{0}"),
+    float("-inf"): ("tl.abs({0})", "amin", "{0}"),
     0: ("({0} != 0).to(tl.float32)", "sum", "{0}"),
 }
 """Order of a vector norm -> (of an element, reduction, of the reduced)."""
@@ -216,7 +241,7 @@ def _logsumexp(graph: NodeGraph, call: Call) -> None:
     value, axes, dims = _reduced(graph, call)
     [name], [result_type] = call.outputs, call.types
     node = widened(graph, value, call.op)
-    top, _, total = exponentials(graph, call.op, name, node, axes)
+    top, _, total = exponentials(graph, call.op, name, node, axes, is_log=True)
     graph.map(name, call.op, f"{top} + tl.log({total})", [top, total], result_type.dtype)
     graph.values[name] = NodeValue(name, dims, result_type)
 

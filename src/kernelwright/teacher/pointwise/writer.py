@@ -21,7 +21,7 @@ from kernelwright.teacher.source import (
 )
 from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.text.fixed_sizes import with_fixed
-from kernelwright.teacher.text.scope import IndexGroup, IndexScope, group
+from kernelwright.teacher.text.scope import IndexGroup, IndexScope, group, launch_order
 from kernelwright.teacher.text.space import StageSpace, collapse
 from kernelwright.teacher.ways import Way
 from kernelwright.teacher.wrapper import WrapperPart, assemble
@@ -232,12 +232,13 @@ def _row_blocks(
     writer = TileWriter(stage, space, IndexScope([outer, cols]))
     writer.scope.count(outer)
     block = schedule.tile[1]
+    order = launch_order(outer.blocks(1), cols.blocks(block))
     head = [
-        f"{outer.var} = tl.program_id(0){position}",
-        f"{cols.var} = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)",
+        f"{outer.var} = tl.program_id({order.index(0)}){position}",
+        f"{cols.var} = tl.program_id({order.index(1)}) * BLOCK + tl.arange(0, BLOCK)",
     ]
-    grid = f"({outer.count}, triton.cdiv({cols.count}, {block}))"
-    return writer, head, grid, {"BLOCK": str(block)}
+    sizes = outer.count, f"triton.cdiv({cols.count}, {block})"
+    return writer, head, f"({', '.join(sizes[at] for at in order)})", {"BLOCK": str(block)}
 
 
 def _outer(space: StageSpace, *, is_masked: bool) -> IndexGroup:
@@ -253,19 +254,21 @@ def _transpose(
     assert pair is not None
     slow, fast = (group(space, [name], "") for name in pair)
     rest = [axis.name for axis in space.axes if axis.name not in pair]
-    groups = [slow, fast]
+    outer = group(space, rest, "outer", is_masked=False)
     rows, columns = schedule.tile
+    blocks = [fast.blocks(columns), slow.blocks(rows), *([outer.blocks(1)] if rest else [])]
+    order = launch_order(*blocks)
+    x, y = (f"tl.program_id({order.index(at)}){position}" for at in (0, 1))
     head = [
-        f"{slow.var} = tl.program_id(1){position} * ROWS + tl.arange(0, ROWS)[:, None]",
-        f"{fast.var} = tl.program_id(0){position} * BLOCK + tl.arange(0, BLOCK)[None, :]",
+        f"{slow.var} = {y} * ROWS + tl.arange(0, ROWS)[:, None]",
+        f"{fast.var} = {x} * BLOCK + tl.arange(0, BLOCK)[None, :]",
     ]
-    blocks = [f"triton.cdiv({fast.count}, {columns})", f"triton.cdiv({slow.count}, {rows})"]
+    sizes = [f"triton.cdiv({fast.count}, {columns})", f"triton.cdiv({slow.count}, {rows})"]
     if rest:
-        outer = group(space, rest, "outer", is_masked=False)
-        groups.insert(0, outer)
-        head.insert(0, f"{outer.var} = tl.program_id(2){position}")
-        blocks.append(outer.count)
-    writer = TileWriter(stage, space, IndexScope(groups))
+        head.insert(0, f"{outer.var} = tl.program_id({order.index(2)}){position}")
+        sizes.append(outer.count)
+    writer = TileWriter(stage, space, IndexScope([*([outer] if rest else []), slow, fast]))
     if rest:
-        writer.scope.count(groups[0])
-    return writer, head, f"({', '.join(blocks)})", {"ROWS": str(rows), "BLOCK": str(columns)}
+        writer.scope.count(outer)
+    grid = f"({', '.join(sizes[at] for at in order)})"
+    return writer, head, grid, {"ROWS": str(rows), "BLOCK": str(columns)}

@@ -5,17 +5,36 @@ same formulas: sums add, maxima compare, a rescaled sum follows its maximum (onl
 mean and squared deviations combine as in Chan, Golub and LeVeque (1979).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import is_int
-from kernelwright.teacher.nodes.graph import Node
+from kernelwright.teacher.nodes.graph import LARGEST, Node
 
 MULTIPLY = """@triton.jit
 def multiply(a, b):
     return a * b"""
 """`tl.reduce` has no product of its own."""
+LARGER, SMALLER = (
+    f"""@triton.jit
+def {name}(a, b):
+    return tl.{function}(a, b, propagate_nan=tl.PropagateNan.ALL)"""
+    for name, function in (("larger", "maximum"), ("smaller", "minimum"))
+)
+"""`tl.max` and `tl.min` drop NaN, and PyTorch passes NaN on. On a GPU both are one instruction."""
 
+COMBINED = {"prod": "multiply", "amax": "larger", "amin": "smaller"}
+"""Reduction -> the function by which it combines two elements, if it needs one."""
+
+
+def functions(lines: Iterable[str]) -> tuple[str, ...]:
+    """The texts of the functions that lines of a kernel combine elements by."""
+    texts = {"multiply": MULTIPLY, "larger": LARGER, "smaller": SMALLER}
+    text = " ".join(lines)
+    return tuple(texts[name] for name in texts if f"combine_fn={name}," in text)
+
+
+_EXPONENTIALS = ("softmax", "logsumexp")
 _LOWEST = "-3.4028235e38"
 """Finite, so that a lane that has seen nothing rescales by exp(0), not by exp(inf - inf)."""
 
@@ -54,11 +73,11 @@ class TileShape:
         does not know because its width is padded.
 
         Args:
-            kind: "sum", "mean", "max", "min", "prod", "argmax" or "argmin".
+            kind: "sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin".
             text: expression for the tile.
         """
-        if kind == "prod":
-            return f"tl.reduce({text}, combine_fn=multiply, {self.axis})"
+        if kind in COMBINED:
+            return f"tl.reduce({text}, combine_fn={COMBINED[kind]}, {self.axis})"
         function = {"sum": "sum", "mean": "sum"}.get(kind, kind)
         return f"tl.{function}({text}, {self.axis})"
 
@@ -78,7 +97,7 @@ class Accumulator:
     """A reduction that a loop over tiles computes, or two reductions of one value together."""
 
     kind: str
-    """A node's reduction, or a pair's kind: "softmax", "moments"."""
+    """A node's reduction, or a pair's kind: "softmax", "logsumexp", "moments"."""
     value: str
     """The node that is reduced."""
     results: tuple[str, ...]
@@ -89,7 +108,7 @@ class Accumulator:
     @property
     def states(self) -> tuple[ReductionState, ...]:
         """The running variables, in the order in which `merge` names their results."""
-        if self.kind == "softmax":
+        if self.kind in _EXPONENTIALS:
             names = [f"{result}_acc" for result in self.results]
             return (ReductionState(names[0], _LOWEST), ReductionState(names[1], "0.0"))
         if self.kind == "moments":
@@ -112,8 +131,8 @@ class Accumulator:
     def step(self, mask: str, index: str, seen: str, *, is_clean: bool) -> list[str]:
         """Lines that add one tile of the value to the states.
 
-        "softmax" is the online form of Milakov and Gimelshein (2018, arXiv:1805.02867). "moments"
-        is Welford's update (1962) in each lane.
+        "softmax" is the online form of Milakov and Gimelshein (2018, arXiv:1805.02867), and so is
+        "logsumexp". "moments" is Welford's update (1962) in each lane.
 
         Args:
             mask: text that is true at positions inside the row.
@@ -123,12 +142,15 @@ class Accumulator:
         """
         value = self.value
         names = [state.name for state in self.states]
-        if self.kind == "softmax":
+        if self.kind in _EXPONENTIALS:
             top, total = names
+            larger = f"tl.maximum({top}, {value}_in)"
+            if self.kind == "logsumexp":
+                larger = f"tl.minimum({larger}, {LARGEST})"
             # -inf beyond the row: exp turns it into 0, so padding adds nothing to the sum.
             return [
                 f"{value}_in = tl.where({mask}, {value}, -float('inf'))",
-                f"{top}_next = tl.maximum({top}, {value}_in)",
+                f"{top}_next = {larger}",
                 f"{total} = {total} * tl.exp({top} - {top}_next)",
                 f"{total} += tl.exp({value}_in - {top}_next)",
                 f"{top} = {top}_next",
@@ -159,6 +181,8 @@ class Accumulator:
             return [f"{state.name} += {masked}"]
         if self.kind == "prod":
             return [f"{state.name} *= {masked}"]
+        if self.kind in COMBINED:
+            return [f"{state.name} = {COMBINED[self.kind]}({state.name}, {masked})"]
         return [f"{state.name} = tl.{self.kind}imum({state.name}, {masked})"]
 
     def merge(
@@ -179,7 +203,7 @@ class Accumulator:
         self, tile: TileShape, into: Sequence[str], seen: str, total: str, *, is_last: bool
     ) -> list[str]:
         names = [state.name for state in self.states]
-        if self.kind == "softmax":
+        if self.kind in _EXPONENTIALS:
             top, rescaled = into
             return [
                 f"{top} = {tile.reduced('max', names[0])}",
@@ -232,7 +256,7 @@ def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bo
 
 
 def neutral(kind: str, dtype: str) -> str:
-    """Text of the neutral element of "sum", "mean", "prod", "max" or "min" in a dtype."""
+    """Text of the neutral element of a reduction that has no position, in a dtype."""
     if kind in ("sum", "mean"):
         return "0" if is_int(dtype) else "0.0"
     if kind == "prod":
@@ -241,4 +265,4 @@ def neutral(kind: str, dtype: str) -> str:
         bits = {"uint8": 8}.get(dtype) or int(dtype.removeprefix("int")) - 1
         low = 0 if dtype == "uint8" else -(2**bits)
         return str(low if kind == "max" else 2**bits - 1)
-    return "-float('inf')" if kind == "max" else "float('inf')"
+    return "-float('inf')" if kind in ("max", "amax") else "float('inf')"

@@ -6,7 +6,7 @@ from kernelwright.teacher.nodes.graph import COUNT, KernelStage, Tensor, is_huge
 from kernelwright.teacher.pointwise.tile import TileWriter
 from kernelwright.teacher.reduction.accumulators import Accumulator, TileShape
 from kernelwright.teacher.reduction.plan import Geometry, ReductionSchedule, geometry
-from kernelwright.teacher.text.scope import IndexGroup, IndexScope
+from kernelwright.teacher.text.scope import IndexGroup, IndexScope, launch_order
 from kernelwright.teacher.text.space import StageSpace
 
 
@@ -62,6 +62,11 @@ class Body:
         self.written: set[str] = set()
         """Nodes that have lines."""
         self._wide = ".to(tl.int64)" if is_huge(stage) else ""
+        outer, rows = self.place.outer, self.place.rows
+        wanted = [outer.blocks(1)] if outer else []
+        wanted += [rows.blocks(schedule.rows)] if rows.axes else []
+        self._order = launch_order(*wanted)
+        """Places of the kept axes' blocks along x and y."""
 
     @property
     def scope(self) -> IndexScope:
@@ -86,20 +91,20 @@ class Body:
             count = self.scope.count(rows)
             many = self.schedule.rows > 1
             sizes.append(f"triton.cdiv({count}, {height})" if many else count)
-        return sizes
+        return [sizes[at] for at in self._order]
 
     def head(self) -> list[str]:
         """Lines that compute the kept positions.
 
         Call this method last: only then is it known which slices of positions the lines need.
         """
-        lines, at = [], 0
+        lines = []
         outer, rows = self.place.outer, self.place.rows
+        numbers = [f"tl.program_id({self._order.index(at)})" for at in sorted(self._order)]
         if outer:
-            lines += [f"{outer.var} = tl.program_id(0){self._wide}", *self.scope.indices(outer)]
-            at = 1
+            lines += [f"{outer.var} = {numbers[0]}{self._wide}", *self.scope.indices(outer)]
         if rows.axes:
-            position = f"tl.program_id({at}){self._wide}"
+            position = f"{numbers[-1]}{self._wide}"
             if self.schedule.rows > 1:
                 position += " * ROWS + tl.arange(0, ROWS)[:, None]"
             lines += [f"{rows.var} = {position}", *self.scope.indices(rows)]

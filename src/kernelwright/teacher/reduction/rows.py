@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.nodes.graph import KernelStage
-from kernelwright.teacher.reduction.accumulators import MULTIPLY, one_pass
+from kernelwright.teacher.reduction.accumulators import functions, one_pass
 from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text
 from kernelwright.teacher.reduction.plan import ReductionSchedule
 from kernelwright.teacher.source import (
@@ -113,7 +113,9 @@ def _finish(
         grid=grid,
         constants=constants | known,
     )
-    extra = MULTIPLY if any("multiply" in line for line in lines) else ""
     return WrapperPart(
-        stage=body.stage, kernels=[kernel], sizes={**body.scope.sizes, **tile}, extra=extra
+        stage=body.stage,
+        kernels=[kernel],
+        sizes={**body.scope.sizes, **tile},
+        extra=functions(lines),
     )

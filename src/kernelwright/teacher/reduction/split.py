@@ -12,10 +12,10 @@ from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.nodes.graph import KernelStage
 from kernelwright.teacher.pointwise.tile import pointer
 from kernelwright.teacher.reduction.accumulators import (
-    MULTIPLY,
     Accumulator,
     ReductionState,
     TileShape,
+    functions,
 )
 from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text, group_sizes
 from kernelwright.teacher.reduction.plan import ReductionSchedule
@@ -64,7 +64,7 @@ def write_two_pass(
     sizes["chunk"] = f"triton.cdiv({cols}, {blocks}) * {schedule.block}"
     sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
     buffers = _buffers(task, probe)
-    extra = MULTIPLY if any("multiply" in line for k in kernels for line in k.body) else ""
+    extra = functions(line for kernel in kernels for line in kernel.body)
     return WrapperPart(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
 
 

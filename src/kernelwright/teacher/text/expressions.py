@@ -109,7 +109,9 @@ _GELU_TANH = (
 )
 _POWERS = {
     1: "{input}", 2: "{input} * {input}", 3: "{input} * {input} * {input}", -1: "1.0 / {input}",
-    0.5: "tl.sqrt({input})", -0.5: "tl.rsqrt({input})", 0: "{input} * 0 + 1",
+    0.5: "tl.sqrt({input})", -0.5: "tl.rsqrt({input})",
+    # 1 for NaN and infinity too; the comparison gives the number the tile's shape.
+    0: "tl.where({input} == {input}, 1.0, 1.0)",
 }  # fmt: skip
 
 
@@ -126,10 +128,13 @@ def _softplus(call: Call, on: Operands) -> str:
 
 
 def _clamp(call: Call, on: Operands) -> str:
+    low, high = call.arg("min"), call.arg("max")
+    # Where min is above max, PyTorch sets every element to max.
+    lowest = on["max"] if None not in (low, high) and low > high else on.get("min")
     text = on["input"]
-    for bound, sign in (("min", "<"), ("max", ">")):
-        if call.arg(bound) is not None:
-            text = f"tl.where({on['input']} {sign} {on[bound]}, {on[bound]}, {text})"
+    for limit, bound, sign in ((low, lowest, "<"), (high, on.get("max"), ">")):
+        if limit is not None:
+            text = f"tl.where({on['input']} {sign} {bound}, {bound}, {text})"
     return text
 
 

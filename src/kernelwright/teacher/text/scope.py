@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from math import prod
 
 from kernelwright.teacher.source import used_in
+from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import ALIGNED
 from kernelwright.teacher.text.space import SpaceAxis, StageSpace
+
+MAX_BLOCKS = 65_535
+"""CUDA's limit for the y and the z dimension of a grid; x has 2^31 - 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,10 @@ class IndexGroup:
     """The same in the wrapper."""
     is_masked: bool
     """Positions may lie beyond the end; a program's own scalar position never does."""
+
+    def blocks(self, positions: int) -> int:
+        """The number of blocks of so many positions, at the program's own sizes."""
+        return -(-prod(axis.size for axis in self.axes) // positions)
 
 
 def group(
@@ -40,6 +48,21 @@ def group(
         return IndexGroup(axes[0].index, axes, axes[0].count, runtime, is_masked)
     count = f"n_{merged}" if merged.endswith(("s", "outer")) else f"n_{merged}s"
     return IndexGroup(merged, axes, count, runtime, is_masked)
+
+
+def launch_order(*blocks: int) -> list[int]:
+    """Places of the arguments along x, y and z; one that y and z do not allow comes first.
+
+    Args:
+        blocks: number of blocks of each dimension, in the order that is wanted.
+
+    Raises:
+        NotWritable: several are too many for y and z.
+    """
+    order = sorted(range(len(blocks)), key=lambda at: blocks[at] <= MAX_BLOCKS)
+    if any(blocks[at] > MAX_BLOCKS for at in order[1:]):
+        raise NotWritable("more blocks than a grid has")
+    return order
 
 
 class IndexScope:

@@ -15,6 +15,7 @@ from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.scope import launch_order
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import (
     AxisText,
@@ -136,7 +137,7 @@ def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
         why=blocks.why,
     )
     constants = {name: text for slide in pool.window for name, text in slide.constants.items()}
-    pool_kernel = kernel(plan, lines, _grid(blocks), loop.texts.symbols, constants)
+    pool_kernel = kernel(plan, lines, _grid(pool, blocks), loop.texts.symbols, constants)
     buffers = out_buffers(body, program.outputs)
     named = [*pool_kernel.sizes, pool_kernel.grid, *pool_kernel.constants.values()]
     named += [size for buffer in buffers for size in buffer.sizes]
@@ -188,15 +189,26 @@ def _place(pool: WindowPool, blocks: Blocks) -> list[str]:
     wide = ".to(tl.int64)" if pool.is_wide else ""
     if not blocks.is_plane:
         return [f"offs = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)"]
+    pixels, channels = (f"tl.program_id({_order(pool, blocks).index(at)}){wide}" for at in (0, 1))
     return [
-        f"pix = tl.program_id(0){wide} * BLOCK_P + tl.arange(0, BLOCK_P)",
-        f"chan = tl.program_id(1){wide} * BLOCK_C + tl.arange(0, BLOCK_C)",
+        f"pix = {pixels} * BLOCK_P + tl.arange(0, BLOCK_P)",
+        f"chan = {channels} * BLOCK_C + tl.arange(0, BLOCK_C)",
     ]
 
 
-def _grid(blocks: Blocks) -> str:
+def _order(pool: WindowPool, blocks: Blocks) -> list[int]:
+    """Places of the pixels' blocks and of the channels' along x and y."""
+    channels = pool.out.shape[1]
+    pixels = pool.out.numel // channels
+    return launch_order(
+        -(-pixels // blocks.tiles["BLOCK_P"]), -(-channels // blocks.tiles["BLOCK_C"])
+    )
+
+
+def _grid(pool: WindowPool, blocks: Blocks) -> str:
     if blocks.is_plane:
-        return "(triton.cdiv(PIXELS, BLOCK_P), triton.cdiv(C, BLOCK_C))"
+        sizes = "triton.cdiv(PIXELS, BLOCK_P)", "triton.cdiv(C, BLOCK_C)"
+        return f"({', '.join(sizes[at] for at in _order(pool, blocks))})"
     return f"(triton.cdiv(TOTAL, {blocks.tiles['BLOCK']}),)"
 
 
