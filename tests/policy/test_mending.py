@@ -78,3 +78,22 @@ def test_mending_takes_no_time_that_is_not_left(tokenizer):
     text, ((_, _, sampling),) = mended(tokenizer, FAULTY, [RIGHT], for_s=60.0)
     assert text == RIGHT
     assert 0 < sampling.for_s <= 60.0
+
+
+PLAN = (
+    "<plan>\nPlan of first_kernel\n  fuses: abs\n  reads: x0\n  makes: t9\n  loop: pointwise\n"
+    "Plan of add_kernel\n  fuses: add\n  reads: {}\n  makes: t0\n  loop: pointwise\n</plan>\n"
+)
+
+
+def test_a_plan_that_lacks_a_kernel_is_written_again_from_there(tokenizer):
+    right = PLAN.format("x0, x1") + RIGHT
+    text, ((prompts, _, _),) = mended(tokenizer, PLAN.format("x0, t7") + FAULTY, [right])
+    assert text == right
+    kept = tokenizer.decode(prompts[0][1:])
+    assert kept.rstrip() == PLAN.partition("Plan of add_kernel")[0].rstrip()
+
+
+def test_a_plan_with_a_gap_stays_where_the_code_shows_no_fault(tokenizer):
+    text = PLAN.format("x0, t7") + RIGHT
+    assert mended(tokenizer, text, []) == (text, [])

@@ -1,18 +1,22 @@
 """Writes answers again from the first fault that their text shows.
 
-The text before the fault is kept: nineteen of twenty kernels may be right. The continuation is
-drawn even if the answer was greedy, since the likeliest continuation is the fault.
+The text before the fault is kept: nineteen of twenty kernels may be right. If the plan of a faulty
+answer lacks a kernel, the text before that place of the plan is kept. The continuation is drawn
+even if the answer was greedy, since the likeliest continuation is the fault.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
-from kernelwright.policy.answer import read_answer
+from kernelwright.policy.answer import PLAN_END, read_answer
 from kernelwright.policy.decode import Decoder, WrittenTokens
 from kernelwright.policy.faults import first_fault
+from kernelwright.policy.gaps import first_gap
 from kernelwright.policy.places import ends_of
 from kernelwright.policy.policy import Sampling
 from kernelwright.programs.program import Program
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 TEMPERATURE = 1.0
 """The temperature of continuations of greedy answers."""
+_ENTRY = re.compile(r"^Plan of ", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -91,10 +96,22 @@ class Mender:
         fault = None if candidate is None else first_fault(candidate.source, program)
         if candidate is None or fault is None:
             return None
-        # The candidate's lines are not the answer's, since the plan became comments. So the text of
-        # the faulty line is searched for.
-        line = candidate.source.splitlines()[fault.line - 1]
-        place = text.find(f"\n{line}\n")
-        if place < 0:
+        place = _gap_place(text, candidate, program)
+        if place is None:
+            # The candidate's lines are not the answer's, since the plan became comments. So the
+            # text of the faulty line is searched for.
+            line = candidate.source.splitlines()[fault.line - 1]
+            place = text.find(f"\n{line}\n") + 1
+        if place == 0:
             return None
-        return bisect_right(ends_of(answer.tokens, self._tokenizer), place + 1)
+        return bisect_right(ends_of(answer.tokens, self._tokenizer), place)
+
+
+def _gap_place(text: str, candidate: Candidate, program: Program) -> int | None:
+    """Where the plan of a faulty answer has a gap: the rest of the plan is written again too."""
+    gap = first_gap(candidate.plan, program) if candidate.plan else None
+    end = text.find(PLAN_END)
+    if gap is None or end < 0:
+        return None
+    entries = [match.start() for match in _ENTRY.finditer(text, 0, end)]
+    return [*entries, end][gap] if len(entries) == len(candidate.plan) else None
