@@ -1,6 +1,6 @@
 """Gaps of plans: a kernel that reads a value which no kernel before it makes.
 
-A wrapper that lacks a kernel cannot be mended in its code alone. In one run, 49 of 83 wrong answers
+A wrapper that lacks a kernel cannot be mended in its code alone. In one run, 47 of 83 wrong answers
 to programs of twenty calls had such a plan, and no right answer (docs/LOG.md).
 """
 
