@@ -207,6 +207,7 @@ class Cases:
         """Draws the inputs of the base's plain case again."""
         return self.base.inputs(next(self.all()).seed, "plain", self.rules.device)
 
+    @stage("pose")
     def pose_if_defined(self, case: Case) -> Posed | None:
         """Returns the posed case; None where a family or a variant leaves the domain of the
         reference.

@@ -16,6 +16,7 @@ from typing import Any
 from kernelwright.core.seed import derive
 from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.sandbox.shared.manner import WATCHED
+from kernelwright.timing.stages import stage
 from kernelwright.verify.guests import fitting
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.cases import (
@@ -127,6 +128,7 @@ class CaseStore:
                 self._shapes_of.popitem(last=False)
         return self._shapes_of[task]
 
+    @stage("pose")
     def cases(self, shapes: Shapes) -> SharedCases:
         """Returns the cases that the last candidate of this task was judged on; new cases after
         `REFRESH` uses."""
