@@ -100,7 +100,7 @@ def test_an_abort_on_the_gpu_is_seen_as_one_and_costs_one_guest(guest):
     with shared("cuda").guest() as another:
         another.load(ADD)
         x, y = inputs()
-        assert torch.equal(another.run("candidate", [x, y], seed=1).outputs[0], x + y)
+        assert torch.equal(another.run("candidate", GuestCall([x, y], seed=1)).outputs[0], x + y)
 
 
 def test_many_calls_do_not_pile_up_memory(guest):
@@ -135,7 +135,7 @@ def test_an_illegal_access_costs_one_guest(guest):
     with shared("cuda").guest() as another:
         another.load(ADD)
         x, y = inputs()
-        assert torch.equal(another.run("candidate", [x, y], seed=1).outputs[0], x + y)
+        assert torch.equal(another.run("candidate", GuestCall([x, y], seed=1)).outputs[0], x + y)
 
 
 def test_running_out_of_device_memory_is_a_fault_of_the_candidate(guest):

@@ -107,7 +107,8 @@ def test_an_ordinary_user_gets_every_guard_that_root_gets(home_of_nobody: Path):
 
 
 AS_IN_A_HARDENED_CONTAINER = f"""\
-from kernelwright.sandbox.confine import kernel; from kernelwright.sandbox.confine import seccomp
+from kernelwright.sandbox.confine import kernel, seccomp
+from kernelwright.sandbox.shared.contract import GuestCall
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 names = ("unshare", "setns", "mount", "move_mount", "seccomp")
 seccomp._REFUSED = {{name: seccomp._REFUSED[name] for name in names}}
@@ -118,7 +119,7 @@ seccomp.install(on_gpu=True)
 with shared("cpu").guest() as guest:
     guest.load("import os\\ndef fused_operator():\\n    os.listdir('/proc')\\n    return []")
     try:
-        guest.run("candidate", [], seed=0)
+        guest.run("candidate", GuestCall([], seed=0))
     except Exception as error:
         print(str(error).split(":")[1].strip())
 """

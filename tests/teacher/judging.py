@@ -64,7 +64,7 @@ def strays(
     with shared("cpu").guest(LIMITS) as guest:
         for candidate in candidates:
             guest.load(candidate.source)
-            results = guest.run("candidate", inputs, seed=0).outputs
+            results = guest.run("candidate", GuestCall(inputs, seed=0)).outputs
             for result, native in zip(results, expected, strict=True):
                 if not torch.allclose(result, native, rtol=1e-4, atol=1e-5, equal_nan=True):
                     found.append(f"{candidate.schedule}: {result} for {native}")
