@@ -24,6 +24,8 @@ class TritonBenchScore:
     executed: int | None
     posable: int
     correct: int
+    whole: int
+    """Correct tasks of which no call was refused."""
     calls: int
     posed: int
     right: int
@@ -47,6 +49,7 @@ def score_of(cases: Cases) -> TritonBenchScore:
         executed=sum(bool(case["executed"]) for case in were_run) if were_run else None,
         posable=sum(case["posable"] for case in cases),
         correct=sum(case["correct"] for case in cases),
+        whole=sum(case["correct"] and not case["refused"] for case in cases),
         calls=sum(case["calls"] for case in cases),
         posed=sum(case["posed"] for case in cases),
         right=sum(case["right"] for case in cases),
@@ -70,6 +73,7 @@ def score_rows(score: TritonBenchScore) -> list[tuple[str, ...]]:
     add("execution accuracy", score.executed, score.tasks)
     add("judge can pose", score.posable, score.tasks)
     add("correct by the judge", score.correct, score.tasks)
+    add("correct, and no call refused", score.whole, score.tasks)
     add("correct, of those posed", score.correct, score.posable)
     if score.speedup is not None:
         rows.append(("mean speed-up", str(score.timed), "", f"{score.speedup.value:.2f}x"))

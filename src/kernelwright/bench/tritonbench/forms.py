@@ -80,6 +80,20 @@ class CallForm:
         return "\n\ndef get_inputs():\n" + "\n".join([*lines, f"    return [{names}]\n"])
 
 
+def check_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises `Unposable`: an argument cannot be spelled out, or none is a tensor."""
+    _arguments(args, kwargs)
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, list[torch.Tensor]]:
+    tensors: list[torch.Tensor] = []
+    words = [_expression(value, tensors) for value in args]
+    words += [f"{key}={_expression(value, tensors)}" for key, value in kwargs.items()]
+    if not tensors:
+        raise Unposable("the call takes no tensors")
+    return ", ".join(words), tensors
+
+
 def call_form(
     function: str,
     args: tuple[Any, ...],
@@ -97,9 +111,7 @@ def call_form(
     Raises:
         Unposable: an argument cannot be spelled out, or the call gives no tensor.
     """
-    tensors: list[torch.Tensor] = []
-    words = [_expression(value, tensors) for value in args]
-    words += [f"{key}={_expression(value, tensors)}" for key, value in kwargs.items()]
+    arguments, tensors = _arguments(args, kwargs)
     flat = pytree.tree_leaves((args, kwargs))
     positions = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor)]
     results = [
@@ -107,13 +119,11 @@ def call_form(
         for i, (path, leaf) in enumerate(pytree.tree_flatten_with_path(result)[0])
         if isinstance(leaf, torch.Tensor)
     ]
-    if not tensors:
-        raise Unposable("the call takes no tensors")
     if not results and not changed:
         raise Unposable("the call gives no tensors")
     return CallForm(
         function=function,
-        arguments=", ".join(words),
+        arguments=arguments,
         tensors=tuple(tensors),
         positions=tuple(positions),
         results=tuple(expression for _, expression in results),

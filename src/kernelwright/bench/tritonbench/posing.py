@@ -8,16 +8,17 @@ texts for the judge, and "adapter", which goes below a prediction. Or it has "re
 why the judge cannot pose it.
 """
 
+import sys
 import types
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from kernelwright.bench.serving import serve
-from kernelwright.bench.tritonbench.forms import CallForm, Unposable, call_form
+from kernelwright.bench.tritonbench.forms import CallForm, Unposable, call_form, check_arguments
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.record import Record
 from kernelwright.data.called import FunctionModule
@@ -40,27 +41,44 @@ def pose_file(job: Record) -> Record:
     Returns:
         {"calls": [...], "refused": why there are none, or None}.
     """
+    module = types.ModuleType(job["name"].removesuffix(".py"))
+    calls: list[Record] = []
+    with _importable(module):
+        failure = _record_calls(job, vars(module), calls)
+    if calls:
+        return {"calls": calls, "refused": None}
+    return {"calls": calls, "refused": failure or "the tests call no function of the file"}
+
+
+@contextmanager
+def _importable(module: types.ModuleType) -> Iterator[None]:
+    """Let tests import their file by its name, unless something else has this name."""
+    name = module.__name__
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        sys.modules.pop(name, None)
+
+
+def _record_calls(job: Record, space: Space, calls: list[Record]) -> str | None:
+    """Append the calls of a file; return how its code failed, if it did."""
     golden, tail = (_for_device(job[key], job) for key in ("golden", "tail"))
-    space: Space = {"__name__": job["name"].removesuffix(".py")}
     try:
         _execute(golden, job["name"], space)
     except (Exception, SystemExit) as error:
-        return {"calls": [], "refused": f"the golden code fails: {_said(error)}"}
-    lowers = job["channel"] == "T"
-    calls: list[Record] = []
-    recorder = _Recorder(golden, calls, lowers=lowers)
+        return f"the golden code fails: {_said(error)}"
+    recorder = _Recorder(golden, calls, lowers=job["channel"] == "T")
     for name in _called_names(space, tail):
         space[name] = recorder.replacing(name, space[name])
-    failure: BaseException | None = None
     try:
         _execute(tail, job["name"], space)
-    except (Exception, SystemExit) as error:
-        failure = error
-    refused = None
-    if not calls:
-        why = f"the tests fail: {_said(failure)}" if failure else "the tests call no function of it"
-        refused = why
-    return {"calls": calls, "refused": refused}
+    except (Exception, SystemExit) as error:  # calls until then count
+        return f"the tests fail: {_said(error)}"
+    return None
 
 
 def _for_device(text: str, job: Record) -> str:
@@ -201,6 +219,7 @@ def _form(
     Raises:
         Unposable: the results differ, so the call draws random numbers; or as `call_form`.
     """
+    check_arguments(args, kwargs)  # an object that a call changes would seem to be a random draw
     before = _copied((args, kwargs))
     answers = []
     for seed in (1, 2):

@@ -145,7 +145,7 @@ def run_scripts(plan: StagePlan, scripts: Iterable[BenchScript], say: Say) -> Ma
 
 def _run(plan: StagePlan, runner: ScriptRunner, script: BenchScript) -> Record | None:
     try:
-        outcome = runner.run(script.text, plan.timeout_s)
+        outcome = runner.run(script.text, plan.timeout_s, script.name)
     except InfraError:
         return None
     return {

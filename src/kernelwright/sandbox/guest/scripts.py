@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from kernelwright.sandbox.confine import guards, kernel, landlock, orphaned
 from kernelwright.sandbox.confine.namespaces import Namespaces
-from kernelwright.sandbox.shared.starting import ERRORS, OUTPUT, SCRATCH, SCRIPT
+from kernelwright.sandbox.shared.starting import ERRORS, OUTPUT, SCRATCH
 
 _POLL_S = 0.005
 _ANY_CHILD = 0x40000000
@@ -126,7 +126,8 @@ def _become_script(order: dict[str, Any], device: str, spaces: Namespaces) -> No
                 namespaces=spaces,
             )
         )
-        sys.argv = [str(folder / SCRIPT)]
+        sys.argv = [str(folder / order["name"])]
+        sys.path.insert(0, str(folder))  # scripts may import themselves by their name
         runpy.run_path(sys.argv[0], run_name="__main__")
         code = 0
     except SystemExit as end:

@@ -21,7 +21,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.host.forkserver import environment_of, package_folders
 from kernelwright.sandbox.shared import own_folders, removal
 from kernelwright.sandbox.shared.contract import GIB
-from kernelwright.sandbox.shared.starting import ERRORS, OUTPUT, SCRATCH, SCRIPT
+from kernelwright.sandbox.shared.starting import ERRORS, OUTPUT, SCRATCH
 
 MAX_OUTPUT_BYTES = 1 << 24
 """The most bytes of a script's output that are read."""
@@ -71,8 +71,11 @@ class ScriptRunner:
             own_folders.remove(self._root)
             self._root = None
 
-    def run(self, text: str, wall_s: float) -> ScriptOutcome:
+    def run(self, text: str, wall_s: float, name: str = "script.py") -> ScriptOutcome:
         """Run a script to its end, or for `wall_s` seconds.
+
+        Args:
+            name: of its file, a name without a folder.
 
         Raises:
             InfraError: the process that forks scripts cannot be started, or has ended.
@@ -82,8 +85,13 @@ class ScriptRunner:
         folder = Path(tempfile.mkdtemp(dir=self._root, prefix="script-"))
         try:
             (folder / SCRATCH).mkdir()
-            (folder / SCRIPT).write_text(text, encoding="utf-8", errors="surrogatepass")
-            order = {"folder": str(folder), "wall_s": wall_s, "cpu_s": int(wall_s) + 60}
+            (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+            order = {
+                "folder": str(folder),
+                "name": name,
+                "wall_s": wall_s,
+                "cpu_s": int(wall_s) + 60,
+            }
             order["memory_bytes"] = self._memory_bytes
             answer = self._ask(process, order, wall_s + _ANSWER_S)
             return ScriptOutcome(

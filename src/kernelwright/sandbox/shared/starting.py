@@ -10,5 +10,5 @@ SCRATCH = "scratch"
 START_FAILURE = f"{SCRATCH}/failure.txt"
 """Where a guest that could not start says why."""
 
-SCRIPT, OUTPUT, ERRORS = "script.py", "stdout", "stderr"
-"""Files in the folder of a script (`host.scripts`): its text, and what it printed."""
+OUTPUT, ERRORS = "stdout", "stderr"
+"""Files in the folder of a script (`host.scripts`): what it printed."""
