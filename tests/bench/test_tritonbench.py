@@ -15,7 +15,7 @@ from small_tritonbench import (
 )
 
 from kernelwright.bench.tritonbench.cases import (
-    Calls,
+    PosedCalls,
     Outcomes,
     TaskScripts,
     case_of_answers,
@@ -202,7 +202,8 @@ def test_a_tensor_that_a_call_changes_is_a_result_and_stays_as_it_is():
 
 def test_inputs_that_must_keep_a_property_are_scaled():
     golden = "import torch\n\ndef root(x):\n    return torch.linalg.cholesky(x)"
-    tests = "import torch\nplace = torch.arange(4.0)\nroot(2 * torch.eye(4) + (place - place[:, None]).abs() / 4)"
+    spread_out = "2 * torch.eye(4) + (place - place[:, None]).abs() / 4"
+    tests = f"import torch\nplace = torch.arange(4.0)\nroot({spread_out})"
     (call,) = posed(golden, tests)["calls"]
     assert call["posed_as"] == "scaled"
 
@@ -244,7 +245,7 @@ def scripts(code=0, output="a"):
 def case(checkout, calls, task_scripts, verdicts=(), unusable=()):
     file = next(file for file in checkout.files if file.stem == "scaled_sum")
     outcomes = Outcomes({name: ("", v) for name, v in dict(verdicts).items()}, dict(unusable))
-    return case_of_prediction(file, Calls(calls), task_scripts, outcomes, RECIPE)
+    return case_of_prediction(file, PosedCalls(calls), task_scripts, outcomes, RECIPE)
 
 
 def test_the_benchmarks_metrics_and_the_judge_are_told_apart(checkout):
@@ -282,12 +283,12 @@ def test_a_task_without_a_prediction_counts_against_it(checkout):
 
 
 def test_equal_calls_count_once():
-    assert Calls(task_line(call(1), call(1), call(2))).number == 2
+    assert PosedCalls(task_line(call(1), call(1), call(2))).number == 2
 
 
 def test_a_task_is_right_if_all_its_programs_are(checkout):
     file = next(file for file in checkout.files if file.stem == "scaled_sum")
-    calls = Calls(task_line(call(1, program="p"), call(2, program="q")))
+    calls = PosedCalls(task_line(call(1, program="p"), call(2, program="q")))
     good, bad = [{"source": "x"}], [{"malformed": "no_code", "message": "none"}]
 
     def right(answers, verdicts):

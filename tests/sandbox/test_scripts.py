@@ -52,7 +52,7 @@ def test_a_script_that_hangs_is_ended_and_the_next_one_runs(runner):
         "open('/etc/kernelwright', 'w')",
         "import os; os.listdir(os.path.expanduser('~root'))",
         "open(__file__, 'w')",
-        "import socket; socket.create_connection(('127.0.0.1', 22), 1)",
+        "import socket; socket.socket()",
         "import os; os.kill(os.getppid(), 9)",
     ],
 )

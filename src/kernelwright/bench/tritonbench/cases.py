@@ -16,7 +16,7 @@ MAX_REASON, MAX_MESSAGE = 80, 300
 JUDGES_REASON = "the judge cannot use the reference"
 
 
-class Calls:
+class PosedCalls:
     """The distinct calls of a task's tests."""
 
     def __init__(self, line: Record) -> None:
@@ -29,7 +29,7 @@ class Calls:
 
     @property
     def posed(self) -> list[tuple[int, Record]]:
-        """Calls that can be posed, with their numbers from 1."""
+        """PosedCalls that can be posed, with their numbers from 1."""
         numbered = enumerate(self._distinct, 1)
         return [(number, call) for number, call in numbered if "reference" in call]
 
@@ -153,7 +153,11 @@ class _Count:
 
 
 def case_of_prediction(
-    file: BenchFile, calls: Calls, scripts: TaskScripts, outcomes: Outcomes, recipe: JudgeRecipe
+    file: BenchFile,
+    calls: PosedCalls,
+    scripts: TaskScripts,
+    outcomes: Outcomes,
+    recipe: JudgeRecipe,
 ) -> Record | None:
     """The case of a predicted file; None where our side failed to run or to judge it."""
     count = _Count(calls.refused)
@@ -177,7 +181,7 @@ def case_of_prediction(
 
 def case_of_answers(
     file: BenchFile,
-    calls: Calls,
+    calls: PosedCalls,
     answers: Sequence[tuple[str, Sequence[Record]]],
     outcomes: Outcomes,
     recipe: JudgeRecipe,
@@ -188,16 +192,16 @@ def case_of_answers(
         answers: name of a problem, and the answers to it: the first one counts.
     """
     count = _Count(calls.not_lowered)
-    for name, given in answers:
-        if not given:
+    for name, texts in answers:
+        if not texts:
             count.fault(UNANSWERED)
-        elif "malformed" in given[0]:
-            count.fault(f"answer: {given[0]['malformed']}", given[0]["message"])
+        elif "malformed" in texts[0]:
+            count.fault(f"answer: {texts[0]['malformed']}", texts[0]["message"])
         elif not count.judged(f"{name}/0", outcomes):
             return None
     return {
         **_line(file, recipe),
-        "answered": any(given for _, given in answers),
+        "answered": any(texts for _, texts in answers),
         "golden_code": None,
         "called": None,
         "executed": None,

@@ -19,7 +19,6 @@ from torch.utils import _pytree as pytree
 
 from kernelwright.bench.serving import serve
 from kernelwright.bench.tritonbench.forms import CallForm, Unposable, call_form, check_arguments
-from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.record import Record
 from kernelwright.data.called import FunctionModule
 from kernelwright.programs.lowering.lower import Lowered, lower
@@ -29,8 +28,6 @@ from kernelwright.programs.text import to_text
 MAX_CALLS = 32
 """The most calls of a file that are posed."""
 MAX_REASON = 200
-_FAULTS = (KernelwrightError, RuntimeError, ValueError, TypeError, AttributeError, LookupError)
-"""What lowering and drawing raise where they cannot do a call."""
 
 Space = dict[str, Any]
 
@@ -170,7 +167,7 @@ class _Recorder:
                 lowered = lower(FunctionModule(function), *_copied((args, kwargs)))
                 program = to_text(lowered.program)
                 _check(run(lowered.program, make_inputs(lowered.program, 0)), results)
-            except (*_FAULTS, Unposable) as error:
+            except Exception as error:  # whatever the compiler cannot do: the code itself is posed
                 why, program = _said(error), None
         answer = self._reference(form, lowered if program else None, results)
         return {"program": program, "not_lowered": why or None, **answer}

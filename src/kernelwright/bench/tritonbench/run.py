@@ -16,7 +16,7 @@ from kernelwright.bench.problems import Problem
 from kernelwright.bench.suite import RECORDS
 from kernelwright.bench.synthetic import ANSWERS, JUDGED, jobs_of, verdicts_in, write_cases
 from kernelwright.bench.tritonbench.cases import (
-    Calls,
+    PosedCalls,
     Outcomes,
     TaskScripts,
     case_of_answers,
@@ -105,7 +105,7 @@ def score(plan: TritonBenchPlan, predictions: Mapping[str, str], say: Say) -> Re
             )
             cases = [
                 case_of_prediction(
-                    file, Calls(calls[file.name]), scripts[file.name], outcomes, plan.recipe
+                    file, PosedCalls(calls[file.name]), scripts[file.name], outcomes, plan.recipe
                 )
                 for file in plan.files
             ]
@@ -142,7 +142,7 @@ def _jobs(
         if file.name not in predictions:
             continue
         code = on_device(predictions[file.name], plan.recipe.device)
-        for number, call in Calls(calls[file.name]).posed:
+        for number, call in PosedCalls(calls[file.name]).posed:
             yield Job(
                 id=f"{file.stem}/{number}",
                 reference=on_device(call["reference"], plan.recipe.device),
@@ -156,7 +156,7 @@ def examine_policy(plan: TritonBenchPlan, asking: Asking, say: Say) -> Record:
     Returns, Raises: as `score`; also InfraError: the policy failed. Its answers are kept.
     """
     calls = posed_tasks(plan.stages, plan.files, say)
-    problems = {file.name: _problems(file, Calls(calls[file.name])) for file in plan.files}
+    problems = {file.name: _problems(file, PosedCalls(calls[file.name])) for file in plan.files}
     flat = [problem for own in problems.values() for problem in own]
     _, answers = ask(asking, flat, plan.out / ANSWERS, say)
     jobs = list(jobs_of(flat, answers))
@@ -169,7 +169,7 @@ def examine_policy(plan: TritonBenchPlan, asking: Asking, say: Say) -> Record:
         cases = [
             case_of_answers(
                 file,
-                Calls(calls[file.name]),
+                PosedCalls(calls[file.name]),
                 [(p.name, answers.get(p.name, [])) for p in problems[file.name]],
                 outcomes,
                 plan.recipe,
@@ -180,7 +180,7 @@ def examine_policy(plan: TritonBenchPlan, asking: Asking, say: Say) -> Record:
     return summary | {"left": left}
 
 
-def _problems(file: BenchFile, calls: Calls) -> list[Problem]:
+def _problems(file: BenchFile, calls: PosedCalls) -> list[Problem]:
     return [
         Problem(suite="tritonbench-t", level=file.stem, id=number, text=text, program=parse(text))
         for number, text in enumerate(calls.programs, 1)

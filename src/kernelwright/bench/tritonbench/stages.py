@@ -104,7 +104,7 @@ class BenchScript:
     """Code above, and the tests of a task below."""
 
     name: str
-    """Of the task's file."""
+    """The name of the task's file."""
     text: str
 
     @classmethod
