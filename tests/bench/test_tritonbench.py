@@ -15,8 +15,8 @@ from small_tritonbench import (
 )
 
 from kernelwright.bench.tritonbench.cases import (
-    PosedCalls,
     Outcomes,
+    PosedCalls,
     TaskScripts,
     case_of_answers,
     case_of_prediction,

@@ -16,8 +16,8 @@ from kernelwright.bench.problems import Problem
 from kernelwright.bench.suite import RECORDS
 from kernelwright.bench.synthetic import ANSWERS, JUDGED, jobs_of, verdicts_in, write_cases
 from kernelwright.bench.tritonbench.cases import (
-    PosedCalls,
     Outcomes,
+    PosedCalls,
     TaskScripts,
     case_of_answers,
     case_of_prediction,
