@@ -21,7 +21,11 @@ from kernelwright.bench.tritonbench.cases import (
     case_of_answers,
     case_of_prediction,
 )
-from kernelwright.bench.tritonbench.checkout import Checkout, names_of_instructions
+from kernelwright.bench.tritonbench.checkout import (
+    Checkout,
+    names_of_instructions,
+    names_of_labels,
+)
 from kernelwright.bench.tritonbench.forms import Unposable, call_form
 from kernelwright.bench.tritonbench.posing import on_device, pose_file
 from kernelwright.bench.tritonbench.predictions import code_of, read_predictions
@@ -91,6 +95,13 @@ def test_instructions_are_found_by_the_golden_text(tmp_path):
     assert Checkout(root, "G").instructions("comp") == {"doubled.py": "Double every value."}
     with pytest.raises(UsageError, match="no such file"):
         Checkout(root, "G").instructions("simp")
+
+
+def test_labels_name_files_where_they_are_cut_off_or_in_other_words():
+    about = [{"file": f"{name}.py", "output": f"def {name}(): pass"} for name in ("a", "ab", "c")]
+    labels = ["def ab():", "def a(): pass ", "def c(): return"]
+    assert names_of_labels(about, labels) == ["ab.py", "a.py", "c.py"]
+    assert names_of_labels(about, ["def ", "other"]) == [None, None]
 
 
 def test_an_instruction_names_the_task_with_the_longest_description_in_it():

@@ -13,6 +13,7 @@ from kernelwright.verify.many.recipe import JudgeRecipe
 
 NOT_POSABLE = "not_posable"
 MAX_REASON, MAX_MESSAGE = 80, 300
+NOT_LOWERED = "the call is no program"
 JUDGES_REASON = "the judge cannot use the reference"
 
 
@@ -50,7 +51,7 @@ class PosedCalls:
     def not_lowered(self) -> Counter[str]:
         """Reason -> number of calls that are no programs."""
         lacking = [call for call in self._distinct if not call.get("program")]
-        reasons = [call.get("refused") or call.get("not_lowered") or "" for call in lacking]
+        reasons = [call.get("refused") or NOT_LOWERED for call in lacking]
         if self._refused is not None:
             reasons.append(self._refused)
         return Counter(_short(reason) for reason in reasons)

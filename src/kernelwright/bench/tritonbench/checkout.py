@@ -127,15 +127,24 @@ class Checkout:
 
 
 def names_of_labels(about: Sequence[dict[str, Any]], labels: Iterable[str]) -> list[str | None]:
-    """The files whose golden text is a label; None where there is none. Equal texts take turns."""
-    left = list(about)
-    names: list[str | None] = []
-    for label in labels:
-        wanted = _squeezed(label)
-        item = next((item for item in left if _squeezed(_text(item, "output")) == wanted), None)
-        if item is not None:
-            left.remove(item)
-        names.append(None if item is None else _text(item, "file"))
+    """The files whose golden text is a label; None where there is none.
+
+    A label may be cut off at its end. Equal texts take turns. If one label and one file are left,
+    they belong together, since some runs have a label in other words.
+    """
+    left = [(_squeezed(_text(item, "output")), _text(item, "file")) for item in about]
+    wanted = [_squeezed(label) for label in labels]
+    names: list[str | None] = [None] * len(wanted)
+    for is_equal in (True, False):
+        for number, label in enumerate(wanted):
+            if names[number] is not None or not label:
+                continue
+            hits = [x for x in left if (x[0] == label if is_equal else x[0].startswith(label))]
+            if hits and (is_equal or len(hits) == 1):
+                names[number] = hits[0][1]
+                left.remove(hits[0])
+    if len(left) == 1 and names.count(None) == 1:
+        names[names.index(None)] = left[0][1]
     return names
 
 

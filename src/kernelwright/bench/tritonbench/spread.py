@@ -38,14 +38,17 @@ def spread(
         except BaseException as error:
             results.put(error)
 
-    with ThreadPoolExecutor(max(1, min(workers, len(items)))) as pool:
+    workers = min(workers, len(items))
+    with ThreadPoolExecutor(workers or 1) as pool:
+        for number in range(workers):
+            pool.submit(serve, number)
         try:
-            for _ in [pool.submit(serve, i) for i in range(min(workers, len(items)))] and items:
+            for _ in items:
                 result = results.get()
                 if isinstance(result, BaseException):
                     raise result
                 yield result
-        finally:  # also where the caller takes no more
+        finally:  # where the caller takes no more, threads end after their present items
             with suppress(Empty):
                 while True:
                     left.get_nowait()
