@@ -155,7 +155,7 @@ def test_calls_are_posed_on_fresh_inputs_of_the_same_types():
     calls = posed(SCALED, SCALED_TESTS)["calls"]
     assert [call["posed_as"] for call in calls] == ["function", "function"]
     space = {}
-    exec(calls[1]["reference"], space)
+    exec(on_device(calls[1]["reference"], "cpu"), space)
     one, two = space["get_inputs"]()
     assert (one.shape, one.dtype, one.device.type) == ((4, 8), torch.float32, "cpu")
     assert not torch.equal(one, space["get_inputs"]()[0])
@@ -221,13 +221,14 @@ def test_inputs_that_must_keep_a_property_are_scaled():
 
 def test_integers_of_a_call_stay_and_floats_of_one_sign_keep_it():
     index, scale = torch.tensor([2, 0, 1]), torch.rand(50) + 1.0
-    form = call_form("f", (index, [scale]), {"dtype": torch.float16}, scale, ())
+    options = {"dtype": torch.float16, "device": "cuda"}
+    form = call_form("f", (index, [scale]), options, scale, ())
     space = {"torch": torch}
     exec(form.inputs(fresh=True), space)
     drawn_index, drawn_scale = space["get_inputs"]()
     assert torch.equal(drawn_index, index)
     assert drawn_scale.min() >= 1.0
-    assert form.arguments == "x0, [x1], dtype=torch.float16"
+    assert form.arguments == "x0, [x1], dtype=torch.float16, device=str(x1.device)"
 
 
 def test_tests_that_import_their_own_file_are_recorded():

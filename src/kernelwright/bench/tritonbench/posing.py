@@ -68,7 +68,7 @@ def _record_calls(job: Record, space: Space, calls: list[Record]) -> str | None:
         _execute(golden, job["name"], space)
     except (Exception, SystemExit) as error:
         return f"the golden code fails: {_said(error)}"
-    recorder = _Recorder(golden, calls, lowers=job["channel"] == "T")
+    recorder = _Recorder(job, calls)
     for name in _called_names(space, tail):
         space[name] = recorder.replacing(name, space[name])
     try:
@@ -119,8 +119,8 @@ def _codes(code: types.CodeType) -> list[types.CodeType]:
 class _Recorder:
     """Replaces functions of a file: poses each outermost call, then makes it."""
 
-    def __init__(self, golden: str, calls: list[Record], *, lowers: bool) -> None:
-        self._golden, self._calls, self._lowers = golden, calls, lowers
+    def __init__(self, job: Record, calls: list[Record]) -> None:
+        self._job, self._calls = job, calls
         self._is_inside = False
         self._alike: dict[tuple[object, ...], Record] = {}
         """Calls that differ in values of tensors alone are posed once: lowering takes seconds."""
@@ -162,7 +162,7 @@ class _Recorder:
         kwargs: Space,
     ) -> Record:
         program, lowered, why = None, None, ""
-        if self._lowers:
+        if self._job["channel"] == "T":
             try:
                 lowered = lower(FunctionModule(function), *_copied((args, kwargs)))
                 program = to_text(lowered.program)
@@ -182,8 +182,9 @@ class _Recorder:
         adapter, why = form.own_adapter(), ""
         for name, fresh in (("function", True), ("scaled", False)):
             try:
-                text = f"{self._golden}{adapter}{form.inputs(fresh=fresh)}"
-                _check(_drawn_results(text), results)
+                # The text keeps its own devices: the judge may have a GPU.
+                text = f"{self._job['golden']}{adapter}{form.inputs(fresh=fresh)}"
+                _check(_drawn_results(_for_device(text, self._job)), results)
                 return {"reference": text, "adapter": adapter, "posed_as": name}
             except (Exception, SystemExit) as error:
                 why = why or _said(error)
