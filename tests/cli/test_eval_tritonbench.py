@@ -86,6 +86,10 @@ def test_a_model_is_asked_the_instructions_of_channel_g(root, tmp_path, capsys, 
     (request,) = server.asked(model)
     assert request["messages"][-1]["content"] == "Double every value."
     assert (tmp_path / "predictions" / "doubled.py").is_file()
+    other = f"openai:{server.url}#{server.replying('x = 1')}"
+    code, streams = evaluate(capsys, root, tmp_path, "G", "--policy", other)
+    assert code == 2
+    assert "begun with" in streams.err
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def posed_tasks(plan: StagePlan, files: Sequence[BenchFile], say: Say) -> dict[s
     path = plan.out / CALLS
     by_name = {
         line["name"]: line
-        for line in _lines(path, plan.head(POSING))
+        for line in lines_of(path, plan.head(POSING))
         if line["record"] == "tritonbench_task"
     }
     left = [
@@ -126,7 +126,7 @@ def run_scripts(plan: StagePlan, scripts: Iterable[BenchScript], say: Say) -> Ma
     path = plan.out / SCRIPTS
     by_digest = {
         line["digest"]: line
-        for line in _lines(path, plan.head(RUNNING))
+        for line in lines_of(path, plan.head(RUNNING))
         if line["record"] == "tritonbench_script"
     }
     wanted = {script.digest: script for script in scripts}
@@ -164,7 +164,7 @@ def _last_line(outcome: ScriptOutcome) -> str:
     return lines[-1][:MAX_MESSAGE] if lines and outcome.code else ""
 
 
-def _lines(path: Path, head: Record) -> list[Record]:
+def lines_of(path: Path, head: Record) -> list[Record]:
     """The lines of a file of the run's folder; its head is written where there is none.
 
     Raises:

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from kernelwright.policy.policy import Sampling
 
 RECORDS = "records.jsonl"
-PREDICTIONS = "predictions"
-"""The folder of a model's answers, in the folder of the run."""
 
 
 class Channel(StrEnum):
@@ -177,8 +175,8 @@ def command(
             summary = _examined(plan, policy, sampling, say)
         else:
             if policy is not None:
-                predictions = folder / PREDICTIONS
-                _ask(plan, policy, checkout.instructions(instruction), predictions, sampling, say)
+                instructions = checkout.instructions(instruction.value)
+                predictions = _asked(plan, policy, instructions, sampling, say)
             assert predictions is not None
             summary = _scored(plan, checkout, predictions, say)
     _show(folder / RECORDS, summary, json=json)
@@ -219,19 +217,19 @@ def _examined(plan: "TritonBenchPlan", policy: str, sampling: "Sampling", say: "
     return examine_policy(plan, asking, say)
 
 
-def _ask(
+def _asked(
     plan: "TritonBenchPlan",
     policy: str,
     instructions: dict[str, str],
-    predictions: Path,
     sampling: "Sampling",
     say: "Say",
-) -> None:
+) -> Path:
     from kernelwright.bench.tritonbench.asked import ask_instructions
     from kernelwright.search.policies import policy as policy_named
 
+    settings = {"policy": policy, **{k: v for k, v in plan.facts.items() if k != "limit"}}
     writer = partial(policy_named, policy)
-    ask_instructions(writer, plan.files, instructions, predictions, sampling, say)
+    return ask_instructions(writer, plan.files, instructions, plan.out, sampling, settings, say)
 
 
 def _scored(
