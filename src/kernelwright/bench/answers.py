@@ -40,6 +40,7 @@ class Asking:
     sampling: Sampling
     precision: str
     mode: str
+    command: str = "eval synthetic"
 
     @property
     def name(self) -> str:
@@ -52,7 +53,7 @@ class Asking:
         """The settings that all answers rest on: the same whenever the run is resumed."""
         return {
             "record": "run",
-            "command": "eval synthetic",
+            "command": self.command,
             "policy": self.name,
             "options": {
                 "samples": self.samples,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.core.verdict import Contract, Precision
+from kernelwright.core.verdict import Checks, Contract, Precision
 from kernelwright.policy import names
 from kernelwright.policy.names import FORMS
 
@@ -189,6 +189,7 @@ def judging(
     timing: bool,
     timing_s: float | None = None,
     contract: Contract = Contract.FIXED,
+    checks: Checks = Checks.ALL,
 ) -> "JudgeRecipe":
     """The recipe by which candidates are judged, with nothing left to the machine.
 
@@ -203,6 +204,7 @@ def judging(
         mode=mode.value,
         contract=contract.value,
         grade=grade.value,
+        checks=checks.value,
         timing=timing,
         timing_s=timing_s,
     ).resolved()

@@ -25,6 +25,12 @@ def calls_its_function(text: str) -> bool:
     return _RULER in text
 
 
+def halves(text: str) -> tuple[str, str]:
+    """The text above the line of #s, and that line with the text below; "" where there is none."""
+    above, ruler, below = text.partition(_RULER)
+    return above, ruler.removeprefix("\n") + below
+
+
 def called_programs(file: Path) -> list[Program]:
     """One program for each call of the file's function that can be lowered.
 
@@ -34,7 +40,7 @@ def called_programs(file: Path) -> list[Program]:
         Refused: the file cannot be run, or no call can be lowered.
     """
     text = file.read_text(encoding="utf-8", errors="replace").replace("cuda", "cpu")
-    above, _, below = text.partition(_RULER)
+    above, below = halves(text)
     space: dict[str, Any] = {"__name__": file.stem}
     try:
         name = _function_name(ast.parse(above), file.stem)
@@ -43,7 +49,7 @@ def called_programs(file: Path) -> list[Program]:
     except (Exception, SystemExit) as error:
         raise Refused(CollectOutcome.IMPORT_FAILED, error) from error
     with suppress(Exception, SystemExit):  # what was called until then counts
-        exec(compile(f"#{below}", file.name, "exec"), space)
+        exec(compile(below, file.name, "exec"), space)
     if not recorder.programs:
         why = recorder.failures[0] if recorder.failures else f"{name} is never called"
         raise Refused(CollectOutcome.NOT_CAPTURED, why)
@@ -68,13 +74,13 @@ class _CallRecorder:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            self.programs.append(lower(_FunctionModule(self.function), args, kwargs).program)
+            self.programs.append(lower(FunctionModule(self.function), args, kwargs).program)
         except (KernelwrightError, RuntimeError, ValueError, TypeError) as error:
             self.failures.append(error)
         return self.function(*args, **kwargs)
 
 
-class _FunctionModule(torch.nn.Module):
+class FunctionModule(torch.nn.Module):
     """A function as a module, which is what can be lowered."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

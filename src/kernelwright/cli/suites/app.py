@@ -8,6 +8,7 @@ from kernelwright.cli.suites import (
     modules,
     synthetic,
     throughput,
+    tritonbench,
 )
 
 app = verbs.group(
@@ -37,6 +38,20 @@ verbs.add(
     (
         "Draw several answers",
         "kernelwright eval synthetic --policy embedded -n 8 --temperature 1.0 -o spread",
+    ),
+)
+verbs.add(
+    app,
+    "tritonbench",
+    tritonbench.command,
+    "tritonbench.md",
+    (
+        "Score a folder of predicted files",
+        "kernelwright eval tritonbench --root TritonBench --channel T --predictions files -o run",
+    ),
+    (
+        "Measure the teacher",
+        "kernelwright eval tritonbench --root TritonBench --channel T --policy teacher -o run",
     ),
 )
 verbs.add(

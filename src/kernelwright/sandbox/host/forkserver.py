@@ -262,15 +262,11 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_START_S)
         code = (
-            f"import sys; sys.path[:0] = {_package_folders()!r}; "
+            f"import sys; sys.path[:0] = {package_folders()!r}; "
             "from kernelwright.sandbox.guest.forkloop import main; "
             f"main({theirs.fileno()}, {self.device!r}, {os.getpid()})"
         )
-        environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
-        environment |= dict.fromkeys(_ONE_THREAD, "1")
-        environment["TMPDIR"] = str(self._root / _TEMPORARY)  # torch makes a folder there
-        if self.device == "cpu":
-            environment["TRITON_INTERPRET"] = "1"
+        environment = environment_of(self.device, self._root / _TEMPORARY)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", code],
@@ -298,8 +294,22 @@ class ForkServer:
         ours.settimeout(_ANSWER_S)
 
 
+def environment_of(device: str, temporary: Path) -> dict[str, str]:
+    """Returns the environment of a process that forks confined processes for `device`.
+
+    Args:
+        temporary: where torch makes a folder of its own.
+    """
+    environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
+    environment |= dict.fromkeys(_ONE_THREAD, "1")
+    environment["TMPDIR"] = str(temporary)
+    if device == "cpu":
+        environment["TRITON_INTERPRET"] = "1"
+    return environment
+
+
 @cache
-def _package_folders() -> list[str]:
+def package_folders() -> list[str]:
     """Returns the folders of what guests import. They can be on this process's path alone, for
     example through PYTHONPATH, which an isolated interpreter does not read."""
     folders = [Path(__file__).parents[3]]

@@ -9,3 +9,6 @@ SCRATCH = "scratch"
 
 START_FAILURE = f"{SCRATCH}/failure.txt"
 """Where a guest that could not start says why."""
+
+OUTPUT, ERRORS = "stdout", "stderr"
+"""Files in the folder of a script (`host.scripts`): what it printed."""

@@ -1,0 +1,222 @@
+"""The record of a task: the benchmark's own metrics, and the judge's verdicts on its calls."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kernelwright.bench.answers import UNANSWERED
+from kernelwright.bench.tritonbench.checkout import BenchFile
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Code, Verdict
+from kernelwright.verify.many.recipe import JudgeRecipe
+
+NOT_POSABLE = "not_posable"
+MAX_REASON, MAX_MESSAGE = 80, 300
+NOT_LOWERED = "the call is no program"
+JUDGES_REASON = "the judge cannot use the reference"
+
+
+class PosedCalls:
+    """The distinct calls of a task's tests."""
+
+    def __init__(self, line: Record) -> None:
+        self._refused: str | None = line["refused"]
+        self._distinct = list({_key(call): call for call in line["calls"]}.values())
+
+    @property
+    def number(self) -> int:
+        return len(self._distinct)
+
+    @property
+    def posed(self) -> list[tuple[int, Record]]:
+        """PosedCalls that can be posed, with their numbers from 1."""
+        numbered = enumerate(self._distinct, 1)
+        return [(number, call) for number, call in numbered if "reference" in call]
+
+    @property
+    def refused(self) -> Counter[str]:
+        """Reason -> number of calls that cannot be posed."""
+        reasons = [call["refused"] for call in self._distinct if "refused" in call]
+        if self._refused is not None:
+            reasons.append(self._refused)
+        return Counter(_short(reason) for reason in reasons)
+
+    @cached_property
+    def programs(self) -> list[str]:
+        """Texts of the calls that are programs."""
+        return [call["program"] for call in self._distinct if call.get("program")]
+
+    @property
+    def not_lowered(self) -> Counter[str]:
+        """Reason -> number of calls that are no programs."""
+        lacking = [call for call in self._distinct if not call.get("program")]
+        reasons = [call.get("refused") or NOT_LOWERED for call in lacking]
+        if self._refused is not None:
+            reasons.append(self._refused)
+        return Counter(_short(reason) for reason in reasons)
+
+
+def _key(call: Record) -> tuple[object, ...]:
+    return tuple(call.get(name) for name in ("function", "reference", "adapter", "refused"))
+
+
+def _short(reason: str) -> str:
+    """The kind of a reason: the text without the details of one file."""
+    head, _, rest = reason.partition(": ")
+    error = rest.partition(":")[0]
+    return f"{head}: {error}"[:MAX_REASON] if error.isidentifier() else head[:MAX_REASON]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScripts:
+    """A task's lines of scripts; None where a script was not run."""
+
+    answered: bool
+    golden: Record | None
+    predicted: Record | None
+
+    @property
+    def is_left(self) -> bool:
+        """Our side failed to run the prediction."""
+        return self.answered and self.predicted is None
+
+    @property
+    def called(self) -> bool:
+        return self.predicted is not None and self.predicted["code"] == 0
+
+    @property
+    def executed(self) -> bool:
+        """The benchmark does not ask how the golden file ends."""
+        if not self.called or self.golden is None or self.predicted is None:
+            return False
+        return bool(self.predicted["output"] == self.golden["output"])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The results of the judge, by id of the job."""
+
+    verdicts: Mapping[str, tuple[str, Verdict]]
+    unusable: Mapping[str, str]
+    """Why the judge cannot use a job's reference."""
+
+
+@dataclass(slots=True)
+class _Count:
+    """The calls of one task, counted."""
+
+    refused: Counter[str]
+    posed: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+    message: str = ""
+    speedups: list[float] = field(default_factory=list)
+
+    def add(self, verdict: Verdict) -> None:
+        self.posed += 1
+        self.codes[verdict.code] += 1
+        if not verdict.accepted:
+            self.message = self.message or verdict.message
+        elif verdict.speedup:
+            self.speedups.append(verdict.speedup)
+
+    def fault(self, code: str, message: str = "") -> None:
+        """Count a call for which there is no candidate."""
+        self.posed += 1
+        self.codes[code] += 1
+        self.message = self.message or message
+
+    def judged(self, name: str, outcomes: Outcomes) -> bool:
+        """Count what the judge says of a job; return False where it says nothing."""
+        if name in outcomes.unusable:
+            self.refused[_short(f"{JUDGES_REASON}: {outcomes.unusable[name]}")] += 1
+        elif name in outcomes.verdicts:
+            self.add(outcomes.verdicts[name][1])
+        else:
+            return False
+        return True
+
+    def facts(self, *, answered: bool) -> Record:
+        right = self.codes[Code.OK]
+        wrong = next((code for code in self.codes if code != Code.OK), Code.OK)
+        code = wrong if answered else UNANSWERED
+        return {
+            "posed": self.posed,
+            "refused": dict(self.refused.most_common()),
+            "right": right,
+            "posable": self.posed > 0,
+            "correct": answered and 0 < right == self.posed,
+            "code": code if self.posed else NOT_POSABLE,
+            "codes": dict(self.codes.most_common()),
+            "message": self.message[:MAX_MESSAGE],
+            "speedups": self.speedups,
+        }
+
+
+def case_of_prediction(
+    file: BenchFile,
+    calls: PosedCalls,
+    scripts: TaskScripts,
+    outcomes: Outcomes,
+    recipe: JudgeRecipe,
+) -> Record | None:
+    """The case of a predicted file; None where our side failed to run or to judge it."""
+    count = _Count(calls.refused)
+    for number, _ in calls.posed:
+        if not scripts.answered:
+            count.fault(UNANSWERED)
+        elif not count.judged(f"{file.stem}/{number}", outcomes):
+            return None
+    if scripts.is_left and file.fault is None:
+        return None
+    return {
+        **_line(file, recipe),
+        "answered": scripts.answered,
+        "golden_code": scripts.golden and scripts.golden["code"],
+        "called": scripts.called,
+        "executed": scripts.executed,
+        "calls": calls.number,
+        **count.facts(answered=scripts.answered),
+    }
+
+
+def case_of_answers(
+    file: BenchFile,
+    calls: PosedCalls,
+    answers: Sequence[tuple[str, Sequence[Record]]],
+    outcomes: Outcomes,
+    recipe: JudgeRecipe,
+) -> Record | None:
+    """The case of a policy's answers; None where our side failed to judge one.
+
+    Args:
+        answers: name of a problem, and the answers to it: the first one counts.
+    """
+    count = _Count(calls.not_lowered)
+    for name, texts in answers:
+        if not texts:
+            count.fault(UNANSWERED)
+        elif "malformed" in texts[0]:
+            count.fault(f"answer: {texts[0]['malformed']}", texts[0]["message"])
+        elif not count.judged(f"{name}/0", outcomes):
+            return None
+    return {
+        **_line(file, recipe),
+        "answered": any(texts for _, texts in answers),
+        "golden_code": None,
+        "called": None,
+        "executed": None,
+        "calls": calls.number,
+        **count.facts(answered=True),
+    }
+
+
+def _line(file: BenchFile, recipe: JudgeRecipe) -> Record:
+    return {
+        "record": "tritonbench_case",
+        "channel": file.channel,
+        "id": file.id,
+        "name": file.stem,
+        "mode": recipe.mode,
+        "precision": recipe.precision,
+    }

@@ -1,0 +1,189 @@
+"""The tasks of a TritonBench checkout: files that define functions and, below a ruler, call them.
+
+Channel T has PyTorch functions, channel G Triton kernels with their wrappers. The files are the
+user's, and nothing of them is kept but what records say.
+"""
+
+import ast
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.core.text import read_text
+from kernelwright.data.called import halves
+
+REMEDY = "give --root the path of a checkout of TritonBench"
+CHANNELS = ("T", "G")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BenchFile:
+    """A task: one file of a channel."""
+
+    channel: str
+    id: int
+    """Number in the order of names, from 1."""
+    name: str
+    """The file's name with its ending."""
+    text: str
+
+    @property
+    def stem(self) -> str:
+        return self.name.removesuffix(".py")
+
+    @property
+    def golden(self) -> str:
+        """The text above the ruler."""
+        return halves(self.text)[0]
+
+    @property
+    def tail(self) -> str:
+        """The tests below the ruler."""
+        return halves(self.text)[1]
+
+    @property
+    def fault(self) -> str | None:
+        """Why the file is no task; None where it is one."""
+        above, below = halves(self.text)
+        if not below.strip():
+            return "no tests: there is no line of #s, or nothing below it"
+        for part in (above, below):
+            try:
+                ast.parse(part)
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                return f"not Python: {getattr(error, 'msg', error)}"
+        return None
+
+
+class Checkout:
+    """A checkout of the public repository.
+
+    Raises:
+        UsageError: the folder has no files of this channel.
+    """
+
+    def __init__(self, root: Path, channel: str) -> None:
+        self._data, self.channel = root / "data", channel
+        self.folder = self._data / f"TritonBench_{channel}_v1"
+        if not self.folder.is_dir():
+            raise UsageError(
+                f"there is no {self.folder.relative_to(root)}", file=str(root), remedy=REMEDY
+            )
+
+    @cached_property
+    def files(self) -> tuple[BenchFile, ...]:
+        """All tasks, in the order of names. Bytes that are no UTF-8 are replaced: the file then has
+        a fault of its own, or none that matters."""
+        paths = sorted(self.folder.glob("*.py"))
+        if not paths:
+            raise UsageError("no tasks here", file=str(self.folder), remedy=REMEDY)
+        return tuple(
+            BenchFile(
+                channel=self.channel,
+                id=number,
+                name=path.name,
+                text=path.read_text(encoding="utf-8", errors="replace"),
+            )
+            for number, path in enumerate(paths, 1)
+        )
+
+    def selected(self, limit: int | None) -> tuple[BenchFile, ...]:
+        """At most `limit` tasks: a draw that a larger limit only adds to."""
+        drawn = sorted(self.files, key=lambda file: derive(0, "tritonbench", file.name))[:limit]
+        return tuple(sorted(drawn, key=lambda file: file.id))
+
+    @cached_property
+    def about(self) -> list[dict[str, Any]]:
+        """The list of facts about all tasks of the channel."""
+        ending = "jsonl" if self.channel == "T" else "json"  # one JSON list in both of them
+        return _objects(self._data / f"TritonBench_{self.channel}_v1.{ending}")
+
+    def instructions(self, kind: str) -> dict[str, str]:
+        """File's name -> the benchmark's instruction for it.
+
+        Args:
+            kind: "simp" or "comp".
+
+        Raises:
+            UsageError: the file of instructions is missing or has another form.
+        """
+        path = self._data / f"TritonBench_{self.channel}_{kind}_alpac_v1.json"
+        items = _objects(path)
+        names = (
+            names_of_labels(self.about, [_text(item, "output") for item in items])
+            if self.channel == "G"
+            else names_of_instructions(self.about, [_text(item, "instruction") for item in items])
+        )
+        return {
+            name: "\n".join(filter(None, (_text(item, "instruction"), _text(item, "input"))))
+            for name, item in zip(names, items, strict=True)
+            if name is not None
+        }
+
+
+def names_of_labels(about: Sequence[dict[str, Any]], labels: Iterable[str]) -> list[str | None]:
+    """The files whose golden text is a label; None where there is none.
+
+    A label may be cut off at its end. Equal texts take turns. If one label and one file are left,
+    they belong together, since some runs have a label in other words.
+    """
+    left = [(_squeezed(_text(item, "output")), _text(item, "file")) for item in about]
+    wanted = [_squeezed(label) for label in labels]
+    names: list[str | None] = [None] * len(wanted)
+    for is_equal in (True, False):
+        for number, label in enumerate(wanted):
+            if names[number] is not None or not label:
+                continue
+            hits = [x for x in left if (x[0] == label if is_equal else x[0].startswith(label))]
+            if hits and (is_equal or len(hits) == 1):
+                names[number] = hits[0][1]
+                left.remove(hits[0])
+    if len(left) == 1 and names.count(None) == 1:
+        names[names.index(None)] = left[0][1]
+    return names
+
+
+def names_of_instructions(
+    about: Sequence[dict[str, Any]], instructions: Iterable[str]
+) -> list[str | None]:
+    """The files whose description an instruction contains; None where none or several are."""
+    by_text = [(_squeezed(_text(item, "description")), _text(item, "file")) for item in about]
+    names: list[str | None] = []
+    for instruction in instructions:
+        text = _squeezed(instruction)
+        hits = [hit for hit in by_text if hit[0] and hit[0] in text]
+        longest = max((len(description) for description, _ in hits), default=0)
+        best = {name for description, name in hits if len(description) == longest}
+        names.append(best.pop() if len(best) == 1 else None)
+    return names
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _text(item: dict[str, Any], key: str) -> str:
+    value = item.get(key, "")
+    return value if isinstance(value, str) else ""
+
+
+def _objects(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON list.
+
+    Raises:
+        UsageError: the file is not there, or holds something else.
+    """
+    if not path.is_file():
+        raise UsageError("there is no such file", file=str(path), remedy=REMEDY)
+    try:
+        values = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not JSON: {error}", file=str(path), remedy=REMEDY) from error
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise UsageError("not a list of objects", file=str(path), remedy=REMEDY)
+    return values

@@ -1,0 +1,299 @@
+"""Poses the calls of task files for the judge, in a process of its own that runs golden code.
+
+    python -m kernelwright.bench.tritonbench.posing
+
+reads one JSON object a line, {"name", "golden", "tail", "channel", "device"}. The answer is a list
+of the calls that the tests make of the file's functions. A call has "program" and "reference",
+texts for the judge, and "adapter", which goes below a prediction. Or it has "refused", the reason
+why the judge cannot pose it.
+"""
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from kernelwright.bench.serving import serve
+from kernelwright.bench.tritonbench.forms import CallForm, Unposable, call_form, check_arguments
+from kernelwright.core.record import Record
+from kernelwright.data.called import FunctionModule
+from kernelwright.programs.lowering.lower import Lowered, lower
+from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.text import to_text
+
+MAX_CALLS = 32
+"""The most calls of a file that are posed."""
+MAX_REASON = 200
+
+Space = dict[str, Any]
+
+
+def pose_file(job: Record) -> Record:
+    """The calls of a file, in the order of its tests.
+
+    Returns:
+        {"calls": [...], "refused": why there are none, or None}.
+    """
+    module = types.ModuleType(job["name"].removesuffix(".py"))
+    calls: list[Record] = []
+    with _importable(module):
+        failure = _record_calls(job, vars(module), calls)
+    if calls:
+        return {"calls": calls, "refused": None}
+    return {"calls": calls, "refused": failure or "the tests call no function of the file"}
+
+
+@contextmanager
+def _importable(module: types.ModuleType) -> Iterator[None]:
+    """Let tests import their file by its name, unless something else has this name."""
+    name = module.__name__
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        sys.modules.pop(name, None)
+
+
+def _record_calls(job: Record, space: Space, calls: list[Record]) -> str | None:
+    """Append the calls of a file; return how its code failed, if it did."""
+    golden, tail = (_for_device(job[key], job) for key in ("golden", "tail"))
+    try:
+        _execute(golden, job["name"], space)
+    except (Exception, SystemExit) as error:
+        return f"the golden code fails: {_said(error)}"
+    recorder = _Recorder(job, calls)
+    for name in _called_names(space, tail):
+        space[name] = recorder.replacing(name, space[name])
+    try:
+        _execute(tail, job["name"], space)
+    except (Exception, SystemExit) as error:  # calls until then count
+        return f"the tests fail: {_said(error)}"
+    return None
+
+
+def _for_device(text: str, job: Record) -> str:
+    # A program says nothing of devices, so functions of PyTorch need no GPU to be lowered.
+    return on_device(text, "cpu" if job["channel"] == "T" else job["device"])
+
+
+def on_device(text: str, device: str) -> str:
+    """The text of a file for a device: without a GPU, "cuda" becomes "cpu"."""
+    return text if device == "cuda" else text.replace("cuda", "cpu")
+
+
+def _execute(text: str, name: str, space: Space) -> None:
+    exec(compile(text, name, "exec"), space)
+
+
+def _called_names(space: Space, tail: str) -> list[str]:
+    """Functions of the file that its tests name. Classes and kernels themselves are none."""
+    words = set(compile(tail, "tail", "exec").co_names)
+    words |= {word for code in _codes(compile(tail, "tail", "exec")) for word in code.co_names}
+    return [
+        name
+        for name, value in space.items()
+        if name in words and callable(value) and not isinstance(value, type)
+        if isinstance(value, types.FunctionType | types.BuiltinFunctionType | types.MethodType)
+        if getattr(value, "__module__", None) == space["__name__"] or _is_apply(value)
+    ]
+
+
+def _is_apply(value: Any) -> bool:
+    """Whether the value is the `apply` of a class that computes gradients."""
+    owner = getattr(value, "__self__", None)
+    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
+
+
+def _codes(code: types.CodeType) -> list[types.CodeType]:
+    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return [*inner, *(deeper for part in inner for deeper in _codes(part))]
+
+
+class _Recorder:
+    """Replaces functions of a file: poses each outermost call, then makes it."""
+
+    def __init__(self, job: Record, calls: list[Record]) -> None:
+        self._job, self._calls = job, calls
+        self._is_inside = False
+        self._alike: dict[tuple[object, ...], Record] = {}
+        """Calls that differ in values of tensors alone are posed once: lowering takes seconds."""
+
+    def replacing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function in place of one of the file's."""
+
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            if self._is_inside or len(self._calls) >= MAX_CALLS:
+                return function(*args, **kwargs)
+            self._is_inside = True
+            try:
+                self._calls.append({"function": name, **self._posed(name, function, args, kwargs)})
+                return function(*args, **kwargs)
+            finally:
+                self._is_inside = False
+
+        return recorded
+
+    def _posed(
+        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Space
+    ) -> Record:
+        try:
+            form, results = _form(name, function, args, kwargs)
+        except Unposable as why:
+            return {"refused": str(why)}
+        except (Exception, SystemExit) as error:
+            return {"refused": f"the golden call fails: {_said(error)}"}
+        if form.signature not in self._alike:
+            self._alike[form.signature] = self._texts(function, form, results, args, kwargs)
+        return self._alike[form.signature]
+
+    def _texts(
+        self,
+        function: Callable[..., Any],
+        form: CallForm,
+        results: list[torch.Tensor],
+        args: tuple[Any, ...],
+        kwargs: Space,
+    ) -> Record:
+        program, lowered, why = None, None, ""
+        if self._job["channel"] == "T":
+            try:
+                lowered = lower(FunctionModule(function), *_copied((args, kwargs)))
+                program = to_text(lowered.program)
+                _check(run(lowered.program, make_inputs(lowered.program, 0)), results)
+            except Exception as error:  # whatever the compiler cannot do: the code itself is posed
+                why, program = _said(error), None
+        answer = self._reference(form, lowered if program else None, results)
+        return {"program": program, "not_lowered": why or None, **answer}
+
+    def _reference(
+        self, form: CallForm, lowered: Lowered | None, results: list[torch.Tensor]
+    ) -> Record:
+        """The texts for the judge: a program where the call is one, else the golden code itself."""
+        if lowered is not None and (adapter := _adapter_of(lowered, form)) is not None:
+            text = to_text(lowered.program)
+            return {"reference": text, "adapter": adapter, "posed_as": "program"}
+        adapter, why = form.own_adapter(), ""
+        for name, fresh in (("function", True), ("scaled", False)):
+            try:
+                # The text keeps its own devices: the judge may have a GPU.
+                text = f"{self._job['golden']}{adapter}{form.inputs(fresh=fresh)}"
+                _check(_drawn_results(_for_device(text, self._job)), results)
+                return {"reference": text, "adapter": adapter, "posed_as": name}
+            except (Exception, SystemExit) as error:
+                why = why or _said(error)
+        return {"refused": f"the golden function fails on fresh inputs: {why}"}
+
+
+def _drawn_results(text: str) -> list[torch.Tensor]:
+    space: Space = {"__name__": "posed"}
+    _execute(text, "posed.py", space)
+    torch.manual_seed(0)
+    return list(space["fused_operator"](*space["get_inputs"]()))
+
+
+def _check(drawn: list[torch.Tensor], recorded: list[torch.Tensor]) -> None:
+    """Raises `Unposable`: results of drawn inputs are mostly NaN, where the recorded are not."""
+    if _nans(drawn) > 0.5 and _nans(recorded) < 0.5:
+        raise Unposable("results on drawn inputs are not numbers")
+
+
+def _nans(values: list[torch.Tensor]) -> float:
+    shares = [v.isnan().double().mean().item() for v in values if v.is_floating_point()]
+    return max((share for share in shares if share == share), default=0.0)
+
+
+def _form(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Space
+) -> tuple[CallForm, list[torch.Tensor]]:
+    """The form of a call and its results, from two calls under other seeds.
+
+    Raises:
+        Unposable: the results differ, so the call draws random numbers; or as `call_form`.
+    """
+    check_arguments(args, kwargs)  # an object that a call changes would seem to be a random draw
+    before = _copied((args, kwargs))
+    answers = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        own_args, own_kwargs = _copied(before)
+        result = function(*own_args, **own_kwargs)
+        answers.append((result, _tensors((own_args, own_kwargs))))
+    (result, after), (again, after_again) = answers
+    if not _are_alike([*_tensors(result), *after], [*_tensors(again), *after_again]):
+        raise Unposable("the call draws random numbers")
+    changed = [
+        i for i, (a, b) in enumerate(zip(_tensors(before), after, strict=True)) if not _same(a, b)
+    ]
+    own_args, own_kwargs = before
+    return call_form(name, own_args, own_kwargs, result, changed), _tensors(result)
+
+
+def _copied(value: Any) -> Any:
+    def copied(leaf: Any) -> Any:
+        return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+    return pytree.tree_map(copied, value)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    leaves = pytree.tree_leaves(value)
+    return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if not (left.is_floating_point() or left.is_complex()):
+        return torch.equal(left, right)
+    return torch.allclose(left, right, rtol=0.0, atol=0.0, equal_nan=True)
+
+
+def _are_alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    """Whether results differ by no more than another order of summation makes."""
+
+    def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+        if a.shape != b.shape or not (a.is_floating_point() or a.is_complex()):
+            return a.shape == b.shape and torch.equal(a, b)
+        return torch.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True)
+
+    return len(left) == len(right) and all(map(alike, left, right))
+
+
+def _adapter_of(lowered: Lowered, form: CallForm) -> str | None:
+    """The adapter between a prediction and the program of its task; None where the two differ in
+    more than the order of inputs and results."""
+    sources, program = lowered.sources, lowered.program
+    places = [source.position for source in sources]
+    changes = (lowered.mutations, lowered.input_mutations, lowered.carried_outputs, form.changed)
+    if any(changes) or sorted(places) != sorted(form.positions):
+        return None
+    pairs = zip(sources, program.inputs, strict=True)
+    if any(s.kind != "user" or s.dtype != value.type.dtype for s, value in pairs):
+        return None
+    leaf_of: dict[Any, int] = {}
+    for leaf, (kind, output) in enumerate(lowered.user_outputs):
+        if kind == "output":
+            leaf_of.setdefault(output, leaf)
+    results = dict(zip(form.leaves, form.results, strict=True))
+    wanted = [results.get(leaf_of.get(number, -1)) for number in range(len(program.outputs))]
+    order = [form.positions.index(place) for place in places]
+    texts = [text for text in wanted if text is not None]
+    return form.adapter(order, texts) if len(texts) == len(wanted) else None
+
+
+def _said(error: BaseException | None) -> str:
+    with suppress(Exception):
+        return f"{type(error).__name__}: {error}".split("\n", 1)[0][:MAX_REASON]
+    return type(error).__name__
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    serve(pose_file)

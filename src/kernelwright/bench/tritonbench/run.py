@@ -1,0 +1,223 @@
+"""Scores code for TritonBench: by the benchmark's own metrics, and by our judge, call by call.
+
+The folder of a run has the tasks' calls, the scripts that were run, a policy's answers, and the
+judge's records under `judged/`. An interrupted run continues all of them. `records.jsonl`, with a
+case for each task, is written anew from them.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.bench.answers import Asking, ask
+from kernelwright.bench.problems import Problem
+from kernelwright.bench.suite import RECORDS
+from kernelwright.bench.synthetic import ANSWERS, JUDGED, jobs_of, verdicts_in, write_cases
+from kernelwright.bench.tritonbench.cases import (
+    Outcomes,
+    PosedCalls,
+    TaskScripts,
+    case_of_answers,
+    case_of_prediction,
+)
+from kernelwright.bench.tritonbench.checkout import BenchFile
+from kernelwright.bench.tritonbench.posing import on_device
+from kernelwright.bench.tritonbench.stages import BenchScript, StagePlan, posed_tasks, run_scripts
+from kernelwright.core import record
+from kernelwright.core.progress import Say
+from kernelwright.core.record import Record
+from kernelwright.programs.text import parse
+from kernelwright.sandbox.host.probe import require_guards
+from kernelwright.verify.many.jobs import Job
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import JudgeRecipe
+from kernelwright.verify.many.run import judge_many
+from kernelwright.verify.many.run_folder import RunFolder
+
+COMMAND = "eval tritonbench"
+INTERPRET = "TRITON_INTERPRET"
+"""Triton's own environment variable."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TritonBenchPlan:
+    """The settings of a run."""
+
+    files: Sequence[BenchFile]
+    channel: str
+    label: str
+    """The writer of the code, in records."""
+    recipe: JudgeRecipe
+    """Resolved."""
+    out: Path
+    workers: int
+    timeout_s: float
+    """The most seconds of one script."""
+    facts: Record
+    """More settings for the head of the records."""
+
+    @property
+    def stages(self) -> StagePlan:
+        return StagePlan(
+            out=self.out,
+            channel=self.channel,
+            device=self.recipe.device,
+            workers=self.workers,
+            timeout_s=self.timeout_s,
+        )
+
+    def head(self) -> Record:
+        """The settings that all cases rest on: the same whenever the run is resumed."""
+        judging = {
+            key: getattr(self.recipe, key)
+            for key in ("device", "precision", "mode", "grade", "checks", "timing")
+        }
+        options = {"channel": self.channel, "timeout_s": self.timeout_s, **judging, **self.facts}
+        return {"record": "run", "command": COMMAND, "policy": self.label, "options": options}
+
+
+def score(plan: TritonBenchPlan, predictions: Mapping[str, str], say: Say) -> Record:
+    """Score predicted code: run it as the benchmark does, and judge it call by call.
+
+    Args:
+        predictions: file's name -> code.
+
+    Returns:
+        The judge's summary, with `left`: tasks without a case, since our side failed.
+
+    Raises:
+        UsageError: the folder holds a run with other settings, or this machine cannot confine
+            foreign code.
+        InfraError: no judge can be started.
+    """
+    require_guards(plan.recipe.device)
+    with _interpreted(plan):
+        calls = posed_tasks(plan.stages, plan.files, say)
+        scripts = _scripts(plan, predictions, say)
+        jobs = list(_jobs(plan, predictions, calls))
+        try:
+            summary = _judge(plan, jobs, say)
+        finally:  # of a run that is cut short, what is there
+            outcomes = Outcomes(
+                verdicts_in(plan.out / JUDGED, plan.recipe), _unusable(plan.out / JUDGED, plan)
+            )
+            cases = [
+                case_of_prediction(
+                    file, PosedCalls(calls[file.name]), scripts[file.name], outcomes, plan.recipe
+                )
+                for file in plan.files
+            ]
+            left = _write(plan, cases)
+    return summary | {"left": left}
+
+
+def _scripts(
+    plan: TritonBenchPlan, predictions: Mapping[str, str], say: Say
+) -> dict[str, TaskScripts]:
+    device = plan.recipe.device
+    golden = {f.name: BenchScript.of(f, f.golden, device) for f in plan.files if f.fault is None}
+    predicted = {
+        f.name: BenchScript.of(f, predictions[f.name], device)
+        for f in plan.files
+        if f.name in predictions and f.fault is None
+    }
+    lines = run_scripts(plan.stages, [*golden.values(), *predicted.values()], say)
+
+    def line(scripts: Mapping[str, BenchScript], name: str) -> Record | None:
+        return lines.get(scripts[name].digest) if name in scripts else None
+
+    return {
+        f.name: TaskScripts(f.name in predictions, line(golden, f.name), line(predicted, f.name))
+        for f in plan.files
+    }
+
+
+def _jobs(
+    plan: TritonBenchPlan, predictions: Mapping[str, str], calls: Mapping[str, Record]
+) -> Iterator[Job]:
+    """A job for each posed call of a task with a prediction, with the id TASK/NUMBER."""
+    for file in plan.files:
+        if file.name not in predictions:
+            continue
+        code = on_device(predictions[file.name], plan.recipe.device)
+        for number, call in PosedCalls(calls[file.name]).posed:
+            yield Job(
+                id=f"{file.stem}/{number}",
+                reference=on_device(call["reference"], plan.recipe.device),
+                candidate=code + call["adapter"],
+            )
+
+
+def examine_policy(plan: TritonBenchPlan, asking: Asking, say: Say) -> Record:
+    """Ask a policy for kernels of the programs that the tasks' calls are, and judge its answers.
+
+    Returns, Raises: as `score`; also InfraError: the policy failed. Its answers are kept.
+    """
+    calls = posed_tasks(plan.stages, plan.files, say)
+    problems = {file.name: _problems(file, PosedCalls(calls[file.name])) for file in plan.files}
+    flat = [problem for own in problems.values() for problem in own]
+    _, answers = ask(asking, flat, plan.out / ANSWERS, say)
+    jobs = list(jobs_of(flat, answers))
+    try:
+        summary = _judge(plan, jobs, say)
+    finally:
+        outcomes = Outcomes(
+            verdicts_in(plan.out / JUDGED, plan.recipe), _unusable(plan.out / JUDGED, plan)
+        )
+        cases = [
+            case_of_answers(
+                file,
+                PosedCalls(calls[file.name]),
+                [(p.name, answers.get(p.name, [])) for p in problems[file.name]],
+                outcomes,
+                plan.recipe,
+            )
+            for file in plan.files
+        ]
+        left = _write(plan, cases)
+    return summary | {"left": left}
+
+
+def _problems(file: BenchFile, calls: PosedCalls) -> list[Problem]:
+    return [
+        Problem(suite="tritonbench-t", level=file.stem, id=number, text=text, program=parse(text))
+        for number, text in enumerate(calls.programs, 1)
+    ]
+
+
+def _judge(plan: TritonBenchPlan, jobs: Sequence[Job], say: Say) -> Record:
+    pools = local_pools(plan.recipe, plan.workers)
+    return judge_many(jobs, plan.recipe, plan.out / JUDGED, pools.judges, pools.clock, say)
+
+
+def _unusable(folder: Path, plan: TritonBenchPlan) -> dict[str, str]:
+    """Job id -> why the judge cannot use its reference."""
+    lines = RunFolder(folder, plan.recipe).by_id.items()
+    return {name: str(line["usage"]) for name, line in lines if line["record"] == "usage"}
+
+
+def _write(plan: TritonBenchPlan, cases: Sequence[Record | None]) -> int:
+    """Write head and cases; return the number of tasks that have none."""
+    whole = [case | {"policy": plan.label} for case in cases if case is not None]
+    left = len(cases) - len(whole)
+    head = plan.head() | {"environment": record.environment(), "left": left}
+    write_cases(plan.out / RECORDS, head, iter(whole))
+    return left
+
+
+@contextmanager
+def _interpreted(plan: TritonBenchPlan) -> Iterator[None]:
+    """Have golden kernels run in Triton's interpreter, in all processes that are started inside,
+    where there is no GPU. Guests choose for themselves."""
+    before = os.environ.get(INTERPRET)
+    if plan.channel == "G" and plan.recipe.device == "cpu":
+        os.environ[INTERPRET] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(INTERPRET, None)
+        else:
+            os.environ[INTERPRET] = before

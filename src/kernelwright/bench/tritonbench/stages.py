@@ -1,0 +1,180 @@
+"""The two stages before the judge: tasks are posed, and scripts are run. Both resume from files."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kernelwright.bench.tritonbench.checkout import BenchFile
+from kernelwright.bench.tritonbench.posing import on_device
+from kernelwright.bench.tritonbench.spread import spread
+from kernelwright.bench.worker import BenchWorker
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError
+from kernelwright.core.progress import Say
+from kernelwright.core.record import Record
+from kernelwright.sandbox.host.scripts import ScriptOutcome, ScriptRunner
+
+WORKER = "kernelwright.bench.tritonbench.posing"
+CALLS, SCRIPTS = "calls.jsonl", "scripts.jsonl"
+"""Files of a run's folder."""
+POSING, RUNNING = "eval tritonbench: calls", "eval tritonbench: scripts"
+POSED_S = 8
+"""A task's calls are lowered and made several times: so many times a script's seconds."""
+MAX_MESSAGE = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StagePlan:
+    """Where and how the stages work."""
+
+    out: Path
+    channel: str
+    device: str
+    """"cpu" or "cuda"."""
+    workers: int
+    timeout_s: float
+    """The most seconds of one script."""
+
+    def head(self, command: str) -> Record:
+        """The settings of a file of the folder. Neither file depends on who writes the code."""
+        options = {"channel": self.channel, "device": self.device, "timeout_s": self.timeout_s}
+        return {"record": "run", "command": command, "options": options}
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+# -- posing
+
+
+def posed_tasks(plan: StagePlan, files: Sequence[BenchFile], say: Say) -> dict[str, Record]:
+    """File's name -> its line of calls. Tasks in the file of an earlier run are not posed again.
+
+    Raises:
+        UsageError: the earlier run had other settings.
+    """
+    path = plan.out / CALLS
+    by_name = {
+        line["name"]: line
+        for line in lines_of(path, plan.head(POSING))
+        if line["record"] == "tritonbench_task"
+    }
+    left = [
+        file
+        for file in files
+        if by_name.get(file.name, {}).get("digest") != digest(file.text) and file.fault is None
+    ]
+
+    def opened(number: int, gpu: str) -> BenchWorker:
+        log = plan.out / f"posing-{number}.log"
+        return BenchWorker(WORKER, log, gpu, jobs=plan.workers)
+
+    for line in spread(left, plan.workers, opened, partial(_posed, plan)):
+        record.append(path, [line])
+        by_name[line["name"]] = line
+        say(f"{line['name']}: {sum('reference' in call for call in line['calls'])} calls posed")
+    faults = {file.name: file.fault for file in files if file.fault is not None}
+    return by_name | {name: _task(name, "", [], fault) for name, fault in faults.items()}
+
+
+def _task(name: str, text: str, calls: list[Record], refused: str | None) -> Record:
+    line: Record = {"record": "tritonbench_task", "name": name, "digest": digest(text)}
+    return line | {"calls": calls, "refused": refused}
+
+
+def _posed(plan: StagePlan, worker: BenchWorker, file: BenchFile) -> Record:
+    job = {"name": file.name, "golden": file.golden, "tail": file.tail}
+    job |= {"channel": file.channel, "device": plan.device}
+    try:
+        answer = worker.run(job, POSED_S * plan.timeout_s)
+    except InfraError as error:  # the golden code ended or hung the process
+        why = str(error).split(":", 1)[0]
+        return _task(file.name, file.text, [], f"running the golden code: {why}")
+    return _task(file.name, file.text, answer["calls"], answer["refused"])
+
+
+# -- scripts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BenchScript:
+    """Code above, and the tests of a task below."""
+
+    name: str
+    """The name of the task's file."""
+    text: str
+
+    @classmethod
+    def of(cls, file: BenchFile, code: str, device: str) -> "BenchScript":
+        return cls(name=file.name, text=on_device(f"{code}\n{file.tail}", device))
+
+    @property
+    def digest(self) -> str:
+        return digest(self.text)
+
+
+def run_scripts(plan: StagePlan, scripts: Iterable[BenchScript], say: Say) -> Mapping[str, Record]:
+    """Digest of a script -> its line. Scripts in the file of an earlier run are not run again, and
+    those that our side failed to run have no line.
+
+    Raises:
+        UsageError: the earlier run had other settings.
+    """
+    path = plan.out / SCRIPTS
+    by_digest = {
+        line["digest"]: line
+        for line in lines_of(path, plan.head(RUNNING))
+        if line["record"] == "tritonbench_script"
+    }
+    wanted = {script.digest: script for script in scripts}
+    left = [script for name, script in wanted.items() if name not in by_digest]
+
+    def opened(_number: int, gpu: str) -> ScriptRunner:
+        return ScriptRunner(plan.device, gpu)
+
+    for number, line in enumerate(spread(left, plan.workers, opened, partial(_run, plan)), 1):
+        if line is not None:
+            record.append(path, [line])
+            by_digest[line["digest"]] = line
+            say(f"{number} of {len(left)} scripts run: {line['name']} exits with {line['code']}")
+    return by_digest
+
+
+def _run(plan: StagePlan, runner: ScriptRunner, script: BenchScript) -> Record | None:
+    try:
+        outcome = runner.run(script.text, plan.timeout_s, script.name)
+    except InfraError:
+        return None
+    return {
+        "record": "tritonbench_script",
+        "name": script.name,
+        "digest": script.digest,
+        "code": outcome.code,
+        "output": hashlib.sha256(outcome.stdout).hexdigest()[:16],
+        "message": _last_line(outcome),
+        "seconds": round(outcome.seconds, 2),
+    }
+
+
+def _last_line(outcome: ScriptOutcome) -> str:
+    lines = outcome.stderr.strip().splitlines()
+    return lines[-1][:MAX_MESSAGE] if lines and outcome.code else ""
+
+
+def lines_of(path: Path, head: Record) -> list[Record]:
+    """The lines of a file of the run's folder; its head is written where there is none.
+
+    Raises:
+        UsageError: the file was begun with other settings.
+    """
+    record.cut_torn_line(path)
+    lines = list(record.read(path)) if path.exists() else []
+    if not lines:
+        record.append(path, [head | {"environment": record.environment()}])
+        return []
+    remedy = "resume the run as it was begun, or give another --out folder"
+    record.check_same(lines[0], head, str(path), remedy=remedy)
+    return lines[1:]

@@ -1,0 +1,262 @@
+"""`kernelwright eval tritonbench`: code for TritonBench's tasks, run and judged."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from kernelwright.cli.checks import check_policies
+from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.options import (
+    OUT_NAMES,
+    Device,
+    DeviceOption,
+    Grade,
+    GradeOption,
+    JsonOption,
+    JudgesOption,
+    MaxTokensOption,
+    Mode,
+    ModeOption,
+    PrecisionOption,
+    SeedOption,
+    TimingOption,
+    cores,
+    judging,
+)
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.folders import check_folder
+from kernelwright.core.kinds.tritonbench import TritonBenchCaseLine
+from kernelwright.core.verdict import Checks, Precision
+from kernelwright.policy.names import FORMS, PATH, URL
+from kernelwright.report.tritonbench import reason_rows, score_of, score_rows
+
+if TYPE_CHECKING:
+    from kernelwright.bench.tritonbench.checkout import Checkout
+    from kernelwright.bench.tritonbench.run import TritonBenchPlan
+    from kernelwright.core.progress import Say
+    from kernelwright.core.record import Record
+    from kernelwright.policy.policy import Sampling
+
+RECORDS = "records.jsonl"
+
+
+class Channel(StrEnum):
+    T = "T"
+    G = "G"
+
+
+class Instruction(StrEnum):
+    SIMPLE = "simp"
+    COMPLEX = "comp"
+
+
+RootOption = Annotated[
+    Path, typer.Option(metavar="PATH", help="A checkout of the TritonBench repository.")
+]
+ChannelOption = Annotated[
+    Channel, typer.Option(help="T: PyTorch functions. G: Triton kernels with wrappers.")
+]
+PredictionsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Code to score: a folder of FILE.py, or a JSONL file of a model's answers.",
+        show_default="none",
+    ),
+]
+WriterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="POLICY",
+        help=f"The writer of the kernels: {FORMS}.",
+        show_default="none",
+    ),
+]
+InstructionOption = Annotated[
+    Instruction, typer.Option(help="The benchmark's instructions that a model is asked.")
+]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The name of the writer in records.",
+        show_default="the policy or the folder's name",
+    ),
+]
+TaskLimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        metavar="N",
+        min=1,
+        help="The number of tasks; every run draws the same.",
+        show_default="all",
+    ),
+]
+ChecksOption = Annotated[
+    Checks,
+    typer.Option(
+        help="The checks that may refuse code. `runs`: no static rules. `values`: outputs alone,"
+        " with --grade recycled."
+    ),
+]
+ScriptSecondsOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=1, help="The seconds that one script may take."
+    ),
+]
+FolderOption = Annotated[
+    Path,
+    typer.Option(
+        *OUT_NAMES, help="The folder of records and answers. The same command resumes the run."
+    ),
+]
+
+
+def command(
+    root: RootOption,
+    channel: ChannelOption,
+    predictions: PredictionsOption = None,
+    policy: WriterOption = None,
+    folder: FolderOption = Path("out/tritonbench"),
+    label: LabelOption = None,
+    limit: TaskLimitOption = None,
+    instruction: InstructionOption = Instruction.COMPLEX,
+    max_tokens: MaxTokensOption = 8192,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.AUTO,
+    precision: PrecisionOption = Precision.STRICT,
+    mode: ModeOption = Mode.HYBRID,
+    grade: GradeOption = Grade.FRESH,
+    checks: ChecksOption = Checks.ALL,
+    timing: TimingOption = True,
+    timeout: ScriptSecondsOption = 60.0,
+    workers: JudgesOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Score code for TritonBench: by the benchmark's metrics, and by our judge call by call.
+
+    The exit code is 3 where failures of ours are left: run the command again.
+    """
+    _check_writer(predictions, policy, channel)
+    check_folder(folder)
+    from kernelwright.bench.tritonbench.checkout import Checkout
+    from kernelwright.bench.tritonbench.run import TritonBenchPlan
+    from kernelwright.policy.policy import Sampling
+
+    checkout = Checkout(root, channel.value)
+    recipe = judging(device, precision, mode, grade, timing=timing, checks=checks)
+    asks = policy is not None and channel is Channel.G
+    facts: Record = {"limit": limit}
+    if policy is not None:
+        facts |= {"max_tokens": max_tokens, "seed": seed}
+        facts |= {"instruction": instruction.value} if asks else {}
+    plan = TritonBenchPlan(
+        files=checkout.selected(limit),
+        channel=channel.value,
+        label=label or policy or (predictions.stem if predictions else ""),
+        recipe=recipe,
+        out=folder,
+        workers=cores(workers),
+        timeout_s=timeout,
+        facts=facts,
+    )
+    sampling = Sampling(max_tokens=max_tokens, seed=seed)
+    with progress("eval tritonbench") as say:
+        if policy is not None and channel is Channel.T:
+            summary = _examined(plan, policy, sampling, say)
+        else:
+            if policy is not None:
+                instructions = checkout.instructions(instruction.value)
+                predictions = _asked(plan, policy, instructions, sampling, say)
+            assert predictions is not None
+            summary = _scored(plan, checkout, predictions, say)
+    _show(folder / RECORDS, summary, json=json)
+    raise typer.Exit(3 if summary["left"] else 0)
+
+
+def _check_writer(predictions: Path | None, policy: str | None, channel: Channel) -> None:
+    if (predictions is None) == (policy is None):
+        raise UsageError(
+            "neither --predictions nor --policy"
+            if policy is None
+            else "--predictions and --policy",
+            remedy="give one of the two",
+        )
+    if policy is not None:
+        check_policies(policy)
+        if channel is Channel.G and not policy.startswith((URL, PATH)):
+            raise UsageError(
+                f"{policy} cannot write channel G, which has instructions and no programs",
+                remedy="give a model, for example openai:URL#model, or --channel T",
+            )
+
+
+def _examined(plan: "TritonBenchPlan", policy: str, sampling: "Sampling", say: "Say") -> "Record":
+    from kernelwright.bench.answers import Asking
+    from kernelwright.bench.tritonbench.run import COMMAND, examine_policy
+    from kernelwright.search.policies import policy as policy_named
+
+    asking = Asking(
+        policy=partial(policy_named, policy),
+        label=plan.label,
+        samples=1,
+        sampling=sampling,
+        precision=plan.recipe.precision,
+        mode=plan.recipe.mode,
+        command=COMMAND,
+    )
+    return examine_policy(plan, asking, say)
+
+
+def _asked(
+    plan: "TritonBenchPlan",
+    policy: str,
+    instructions: dict[str, str],
+    sampling: "Sampling",
+    say: "Say",
+) -> Path:
+    from kernelwright.bench.tritonbench.asked import ask_instructions
+    from kernelwright.search.policies import policy as policy_named
+
+    settings = {"policy": policy, **{k: v for k, v in plan.facts.items() if k != "limit"}}
+    writer = partial(policy_named, policy)
+    return ask_instructions(writer, plan.files, instructions, plan.out, sampling, settings, say)
+
+
+def _scored(
+    plan: "TritonBenchPlan", checkout: "Checkout", predictions: Path, say: "Say"
+) -> "Record":
+    from kernelwright.bench.tritonbench.predictions import read_predictions
+    from kernelwright.bench.tritonbench.run import score
+
+    return score(plan, read_predictions(predictions, checkout), say)
+
+
+def _show(path: Path, summary: "Record", *, json: bool) -> None:
+    cases = list(record.of_kind(record.read(path), TritonBenchCaseLine))
+    score = score_of(cases)
+    if json:
+        print_json({"score": asdict(score), "left": summary["left"]})
+    else:
+        for title, rows in (("why", reason_rows(cases)), ("tritonbench", score_rows(score))):
+            if len(rows) > 1:
+                out.print(_table(title, rows))
+        note(f"records  {path}")
+    if summary["left"]:
+        note(f"{summary['left']} tasks have no case: our side failed, run the command again")
+
+
+def _table(title: str, rows: list[tuple[str, ...]]) -> Table:
+    table = Table(*rows[0], title=title, box=None, pad_edge=False, header_style="bold")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table
