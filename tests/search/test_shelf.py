@@ -26,7 +26,7 @@ from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.sources import Sources
 from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned
-from kernelwright.verify.judging import Rules
+from kernelwright.verify.judging import JudgeOptions, Rules
 from kernelwright.verify.tasks.task import CPU
 
 SOURCE = """
@@ -179,7 +179,8 @@ def test_the_folder_comes_from_the_call_or_from_the_environment(tmp_path, monkey
 @pytest.mark.parametrize("policy", ["teacher", "teacher,embedded"])
 @pytest.mark.parametrize("has_foreign", [False, True])
 def test_with_kernels_of_others_the_teacher_s_candidates_are_not_trusted(policy, has_foreign):
-    with judges(Sources(policy), 10.0, has_foreign=has_foreign, device="cpu") as both:
+    options = JudgeOptions(device="cpu")
+    with judges(Sources(policy), options, has_foreign=has_foreign) as both:
         assert both[1].trusted == (not has_foreign)
         assert both[0].trusted == (policy == "teacher" and not has_foreign)
 
