@@ -1,6 +1,6 @@
 # make demo    the main job on every example; needs Python 3.11+ and nothing else
 # make test    everything CI checks: lint, types, all fast tests, a share of the slow tests
-# make test-all    the same with all slow tests: 40 minutes on two cores
+# make test-all    the same with all slow tests: 50 minutes on two cores
 # make test-gpu    the tests that need a GPU, ten at once: eight minutes on one GPU with 16 cores
 # make check   lint and types only
 # make format  rewrite the code as ruff wants it

@@ -23,7 +23,7 @@ settings.register_profile("noisy", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("noisy")
 
 
-SLOW_SHARE = 12
+SLOW_SHARE = 20
 """`make test` runs about one in so many slow tests."""
 
 

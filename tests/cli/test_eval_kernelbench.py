@@ -146,6 +146,7 @@ def test_in_bfloat16_the_cast_model_is_searched_judged_and_delivered(cast):
     assert "L1-bf16/2_Fused" in page
 
 
+@pytest.mark.slow
 def test_a_run_in_bfloat16_is_not_resumed_as_another(root, cast, capsys):
     assert evaluate(root, cast, "--only", "1/2") == 2
     assert "another dtype: bfloat16" in " ".join(capsys.readouterr().err.split())

@@ -117,6 +117,7 @@ def test_kernels_serve_both_directions():
     assert [report.part for report in ours.reports] == ["forward", "backward"]
 
 
+@pytest.mark.slow
 def test_kernels_that_fail_leave_inductors_code_for_both():
     ours = compiler(FakeFinder(change=lambda text: text.replace("torch.", "torch.missing_", 1)))
     module, other = Loss(), Loss()

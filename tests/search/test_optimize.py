@@ -137,6 +137,7 @@ def test_a_model_is_accepted_with_a_triton_part_and_its_records(model):
     assert {"program", "fragment", "candidate"} <= set(kinds)
 
 
+@pytest.mark.slow
 def test_the_file_keeps_the_constructor_the_names_and_the_docstring(model):
     file, path, _ = model
     text = path.read_text()

@@ -261,6 +261,7 @@ def test_where_libraries_do_not_round_the_favourites_do_not_either():
     assert ROUNDED in many
 
 
+@pytest.mark.slow
 def test_favourites_of_three_products_spill_no_registers():
     program = conv((128, 8, 64, 64), (64, 8, 3, 3))
     best = convolution.ways(program, "strict")[:2]

@@ -214,6 +214,7 @@ def test_equal_fragments_have_kernels_of_their_own():
             assert verdict.accepted, verdict.message
 
 
+@pytest.mark.slow
 def test_programs_of_views_alone_are_copied_by_a_kernel():
     programs = [parse(line["text"]) for line in benchmark_programs() if line["level"] == 1]
     views = [each for each in programs if each.calls[0].op in RELABELLING]

@@ -140,6 +140,7 @@ def test_the_same_command_goes_on_and_another_recipe_is_refused(real, tmp_path):
         make_pool(replace(recipe, writer=replace(recipe.writer, samples=2)), again)
 
 
+@pytest.mark.slow
 def test_a_shard_that_was_cut_short_is_written_again(policy, real, tmp_path, monkeypatch):
     folder, recipe, _ = real
     begun = tmp_path / "pool"

@@ -118,6 +118,7 @@ def test_a_server_answers_with_the_weights_of_every_step(made, tmp_path):
     assert any((after[name] != before[name].bfloat16()).any() for name in before)
 
 
+@pytest.mark.slow
 def test_a_server_that_tells_no_tokens_is_no_use(made, tmp_path):
     folder = tmp_path / "served"
     with (

@@ -143,6 +143,7 @@ def test_answers_are_scored_by_the_judge():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_program_that_cannot_be_judged_by_gives_no_reward():
     unusable = RELU.replace("torch.relu(x0)", "torch.relu(y0)")
     with pytest.warns(UserWarning, match="cannot be judged by"):

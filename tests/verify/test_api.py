@@ -47,6 +47,7 @@ def test_verify_can_be_called_before_and_after_its_modules_are_imported():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_assert_kernel_passes_a_good_one_and_gives_its_verdict():
     assert testing.assert_kernel(TASK, GOOD, device="cpu").accepted
 

@@ -33,6 +33,7 @@ def written(made, folder):
     return folder / shard.name, tally
 
 
+@pytest.mark.slow
 def test_a_shard_is_the_same_whoever_writes_it(made, tmp_path):
     one, _ = written(made, tmp_path / "one")
     other, _ = written(made, tmp_path / "other")
