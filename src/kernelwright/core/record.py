@@ -136,7 +136,10 @@ def code_digest(packages: Iterable[str]) -> str:
 
 
 def environment(packages: Iterable[str] = ("kernelwright", "torch", "triton", "numpy")) -> Record:
-    """Versions, GPU, driver and commit, gathered without importing torch."""
+    """Versions, GPU, driver and commit, gathered without importing torch.
+
+    The commit ends in "-dirty" if files of the checkout have changed since.
+    """
     return {
         "python": platform.python_version(),
         "versions": {name: version_of(name) for name in packages},
@@ -144,7 +147,10 @@ def environment(packages: Iterable[str] = ("kernelwright", "torch", "triton", "n
             ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
         ),
         "commit": _first_line(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+            [
+                *("git", "-C", str(Path(__file__).parent), "describe"),
+                *("--always", "--exclude=*", "--abbrev=12", "--dirty"),
+            ]
         ),
     }
 
