@@ -4,7 +4,6 @@ A file's lines hold programs: those of `synth` and `data collect` in "text", pai
 "program". Of several lines with the same program one is taken.
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.core.text import digest
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import V1, benchmark_programs
@@ -41,7 +41,7 @@ class Problem:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+        return digest(self.text)
 
     @property
     def operators(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Text files that a user names: UTF-8, or an error with the line."""
 
+import hashlib
 import unicodedata
 from pathlib import Path
 
@@ -43,6 +44,11 @@ def decoded(content: bytes, path: Path, *, line: int = 1) -> str:
 def encodable(text: str) -> str:
     """The text with replacement characters for lone surrogates, which UTF-8 does not have."""
     return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def digest(text: str) -> str:
+    """A digest of a text, 16 hexadecimal digits. Lone surrogates count as they are."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 _ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -1,6 +1,5 @@
 """Recipes: which programs are drawn, and how. A recipe is TOML, and is stored with its programs."""
 
-import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
+from kernelwright.core.text import digest
 from kernelwright.ops.forms.form import FormSpace
 from kernelwright.ops.registry import FAMILIES, operators
 
@@ -131,8 +131,7 @@ class DrawRecipe:
 
     def digest(self) -> str:
         """A digest of the resolved recipe, 16 hex digits."""
-        text = json.dumps(self.to_json(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return digest(json.dumps(self.to_json(), sort_keys=True))
 
     @classmethod
     def load(cls, path: Path) -> Self:

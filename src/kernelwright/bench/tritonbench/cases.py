@@ -1,7 +1,7 @@
 """The record of a task: the benchmark's own metrics, and the judge's verdicts on its calls."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,17 +30,14 @@ class PosedCalls:
 
     @property
     def posed(self) -> list[tuple[int, Record]]:
-        """PosedCalls that can be posed, with their numbers from 1."""
+        """The calls that can be posed, with their numbers from 1."""
         numbered = enumerate(self._distinct, 1)
         return [(number, call) for number, call in numbered if "reference" in call]
 
     @property
     def refused(self) -> Counter[str]:
         """Reason -> number of calls that cannot be posed."""
-        reasons = [call["refused"] for call in self._distinct if "refused" in call]
-        if self._refused is not None:
-            reasons.append(self._refused)
-        return Counter(_short(reason) for reason in reasons)
+        return self._counted(call["refused"] for call in self._distinct if "refused" in call)
 
     @cached_property
     def programs(self) -> list[str]:
@@ -50,11 +47,13 @@ class PosedCalls:
     @property
     def not_lowered(self) -> Counter[str]:
         """Reason -> number of calls that are no programs."""
-        lacking = [call for call in self._distinct if not call.get("program")]
-        reasons = [call.get("refused") or NOT_LOWERED for call in lacking]
-        if self._refused is not None:
-            reasons.append(self._refused)
-        return Counter(_short(reason) for reason in reasons)
+        lacking = (call for call in self._distinct if not call.get("program"))
+        return self._counted(call.get("refused") or NOT_LOWERED for call in lacking)
+
+    def _counted(self, reasons: Iterable[str]) -> Counter[str]:
+        """Kind of a reason -> number, with the reason why the file has no calls."""
+        own = () if self._refused is None else (self._refused,)
+        return Counter(map(_short, (*reasons, *own)))
 
 
 def _key(call: Record) -> tuple[object, ...]:

@@ -18,7 +18,6 @@ from kernelwright.core.text import read_text
 from kernelwright.data.called import halves
 
 REMEDY = "give --root the path of a checkout of TritonBench"
-CHANNELS = ("T", "G")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -94,8 +94,7 @@ def _execute(text: str, name: str, space: Space) -> None:
 
 def _called_names(space: Space, tail: str) -> list[str]:
     """Functions of the file that its tests name. Classes and kernels themselves are none."""
-    words = set(compile(tail, "tail", "exec").co_names)
-    words |= {word for code in _codes(compile(tail, "tail", "exec")) for word in code.co_names}
+    words = {word for code in _codes(compile(tail, "tail", "exec")) for word in code.co_names}
     return [
         name
         for name, value in space.items()
@@ -111,9 +110,12 @@ def _is_apply(value: Any) -> bool:
     return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
 
 
-def _codes(code: types.CodeType) -> list[types.CodeType]:
-    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
-    return [*inner, *(deeper for part in inner for deeper in _codes(part))]
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code, and the codes of all functions in it."""
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _codes(const)
 
 
 class _Recorder:

@@ -6,7 +6,7 @@ case for each task, is written anew from them.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,20 +97,12 @@ def score(plan: TritonBenchPlan, predictions: Mapping[str, str], say: Say) -> Re
         calls = posed_tasks(plan.stages, plan.files, say)
         scripts = _scripts(plan, predictions, say)
         jobs = list(_jobs(plan, predictions, calls))
-        try:
-            summary = _judge(plan, jobs, say)
-        finally:  # of a run that is cut short, what is there
-            outcomes = Outcomes(
-                verdicts_in(plan.out / JUDGED, plan.recipe), _unusable(plan.out / JUDGED, plan)
-            )
-            cases = [
-                case_of_prediction(
-                    file, PosedCalls(calls[file.name]), scripts[file.name], outcomes, plan.recipe
-                )
-                for file in plan.files
-            ]
-            left = _write(plan, cases)
-    return summary | {"left": left}
+
+        def case_of(file: BenchFile, outcomes: Outcomes) -> Record | None:
+            posed = PosedCalls(calls[file.name])
+            return case_of_prediction(file, posed, scripts[file.name], outcomes, plan.recipe)
+
+        return _judged(plan, jobs, case_of, say)
 
 
 def _scripts(
@@ -159,25 +151,13 @@ def examine_policy(plan: TritonBenchPlan, asking: Asking, say: Say) -> Record:
     problems = {file.name: _problems(file, PosedCalls(calls[file.name])) for file in plan.files}
     flat = [problem for own in problems.values() for problem in own]
     _, answers = ask(asking, flat, plan.out / ANSWERS, say)
-    jobs = list(jobs_of(flat, answers))
-    try:
-        summary = _judge(plan, jobs, say)
-    finally:
-        outcomes = Outcomes(
-            verdicts_in(plan.out / JUDGED, plan.recipe), _unusable(plan.out / JUDGED, plan)
-        )
-        cases = [
-            case_of_answers(
-                file,
-                PosedCalls(calls[file.name]),
-                [(p.name, answers.get(p.name, [])) for p in problems[file.name]],
-                outcomes,
-                plan.recipe,
-            )
-            for file in plan.files
-        ]
-        left = _write(plan, cases)
-    return summary | {"left": left}
+
+    def case_of(file: BenchFile, outcomes: Outcomes) -> Record | None:
+        posed = PosedCalls(calls[file.name])
+        own = [(p.name, answers.get(p.name, [])) for p in problems[file.name]]
+        return case_of_answers(file, posed, own, outcomes, plan.recipe)
+
+    return _judged(plan, list(jobs_of(flat, answers)), case_of, say)
 
 
 def _problems(file: BenchFile, calls: PosedCalls) -> list[Problem]:
@@ -187,9 +167,25 @@ def _problems(file: BenchFile, calls: PosedCalls) -> list[Problem]:
     ]
 
 
-def _judge(plan: TritonBenchPlan, jobs: Sequence[Job], say: Say) -> Record:
+def _judged(
+    plan: TritonBenchPlan,
+    jobs: Sequence[Job],
+    case_of: Callable[[BenchFile, Outcomes], Record | None],
+    say: Say,
+) -> Record:
+    """Judge the jobs, and write the cases; of a run that is cut short, those that are known.
+
+    Args:
+        case_of: makes the case of a task; None where our side failed.
+    """
+    folder = plan.out / JUDGED
     pools = local_pools(plan.recipe, plan.workers)
-    return judge_many(jobs, plan.recipe, plan.out / JUDGED, pools.judges, pools.clock, say)
+    try:
+        summary = judge_many(jobs, plan.recipe, folder, pools.judges, pools.clock, say)
+    finally:
+        outcomes = Outcomes(verdicts_in(folder, plan.recipe), _unusable(folder, plan))
+        left = _write(plan, [case_of(file, outcomes) for file in plan.files])
+    return summary | {"left": left}
 
 
 def _unusable(folder: Path, plan: TritonBenchPlan) -> dict[str, str]:

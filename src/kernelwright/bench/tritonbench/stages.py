@@ -14,6 +14,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError
 from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
+from kernelwright.core.text import digest
 from kernelwright.sandbox.host.scripts import ScriptOutcome, ScriptRunner
 
 WORKER = "kernelwright.bench.tritonbench.posing"
@@ -41,10 +42,6 @@ class StagePlan:
         """The settings of a file of the folder. Neither file depends on who writes the code."""
         options = {"channel": self.channel, "device": self.device, "timeout_s": self.timeout_s}
         return {"record": "run", "command": command, "options": options}
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 # -- posing

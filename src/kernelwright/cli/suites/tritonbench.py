@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from kernelwright.core.record import Record
     from kernelwright.policy.policy import Sampling
 
-RECORDS = "records.jsonl"
-
 
 class Channel(StrEnum):
     T = "T"
@@ -148,6 +146,7 @@ def command(
     """
     _check_writer(predictions, policy, channel)
     check_folder(folder)
+    from kernelwright.bench.suite import RECORDS
     from kernelwright.bench.tritonbench.checkout import Checkout
     from kernelwright.bench.tritonbench.run import TritonBenchPlan
     from kernelwright.policy.policy import Sampling

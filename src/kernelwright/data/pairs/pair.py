@@ -4,7 +4,6 @@ Columns are flat, so that `datasets` loads the file as it is: texts, integers an
 with nested values as JSON text. `prompt` and `completion` are conversations in TRL's form.
 """
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -158,8 +157,3 @@ def split_of(canonical: str, share: float, seed: int) -> str:
 def chance(seed: int, *names: object) -> float:
     """A number in [0, 1) that depends on the seed and the names alone."""
     return (derive(seed, *names) % _SHARES) / _SHARES
-
-
-def digest(text: str) -> str:
-    """A digest of a text, 16 hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -23,12 +23,12 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, KernelwrightError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.core.text import digest
 from kernelwright.data.pairs.answers import AnswerSource, WrittenAnswer, make_source
 from kernelwright.data.pairs.pair import (
     TOO_SLOW,
     UNVERIFIED,
     Pair,
-    digest,
     is_too_slow,
     make_pair,
     split_of,
