@@ -6,6 +6,7 @@ from typing import Any
 
 from kernelwright.ops.operator import Bound, Numerics, Operator, Param, ParameterKind, TensorType
 from kernelwright.ops.rules import INPUT, attribute, common, is_float, require, tensor
+from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import (
     Canonical,
     Sizes,
@@ -106,6 +107,7 @@ def _conv(spatial: int) -> Operator:
         flops=flops,
         numerics=Numerics.CONTRACTION,
         aten={f"aten.{name}.default": {}, f"aten.{name}.padding": {}},
+        channel_dim=1,
         canonical=_spelled(spatial),
     )
 
@@ -162,6 +164,8 @@ def _conv_transpose(spatial: int) -> Operator:
         flops=flops,
         numerics=Numerics.CONTRACTION,
         aten={f"aten.{name}.{'default' if spatial == 1 else 'input'}": {}},
+        traits=frozenset({Trait.TRANSPOSED}),
+        channel_dim=1,
         canonical=spread_all(spatial, "stride", "padding", "output_padding", "dilation"),
     )
 

@@ -168,6 +168,9 @@ class Operator:
     traits: frozenset[Trait] = frozenset()
     factors: tuple[ProductFactor, ...] = ()
     """The two factors of a product of matrices or vectors, left and right."""
+    channel_dim: int | None = None
+    """The dimension of the result of a layer with a weight and a bias that the bias lies along. -1
+    stands for the last. None: the operator is no such layer."""
     neutral: float | None = None
     """The number that changes nothing as the second operand: 0 of a sum."""
     unchanged: tuple[float | str, float | str] | None = None

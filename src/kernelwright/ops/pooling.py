@@ -86,7 +86,7 @@ def _windowed(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=_spelled(spatial),
-        traits=frozenset({Trait.AVERAGES_WINDOWS} if kind == "avg" else ()),
+        traits=frozenset({Trait.AVERAGES_WINDOWS if kind == "avg" else Trait.LARGEST_OF_WINDOWS}),
     )
 
 
@@ -124,7 +124,7 @@ def _adaptive(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=spread_all(spatial, "output_size"),
-        traits=frozenset({Trait.SUMS} if kind == "avg" else ()),
+        traits=frozenset({Trait.ADAPTIVE, Trait.SUMS} if kind == "avg" else {Trait.ADAPTIVE}),
     )
 
 

@@ -220,7 +220,9 @@ OPERATORS: tuple[Operator, ...] = (
         for name in ("any", "all")
     ),
     *(
-        _softmax_like(name).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT, Trait.KNOWN_OF_ONE)
+        _softmax_like(name).having(
+            Trait.SOFTMAX, Trait.NORMALIZES, Trait.IGNORES_SHIFT, Trait.KNOWN_OF_ONE
+        )
         for name in ("softmax", "log_softmax")
     ),
 )  # fmt: skip
