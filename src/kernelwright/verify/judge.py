@@ -16,7 +16,6 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from threading import Thread
-from types import TracebackType
 from typing import Self
 
 import torch
@@ -104,12 +103,7 @@ class Judge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._screening.close()
         self.recycled.close()
 
