@@ -10,6 +10,7 @@ from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import (
     Canonical,
     Sizes,
+    SlidingWindow,
     convolved,
     extent,
     full,
@@ -83,7 +84,7 @@ def _conv(spatial: int) -> Operator:
         dilation = full("dilation", b["dilation"], spatial, 1)
         padding = _padding(b, spatial, kernel, stride, dilation)
         padded = tuple(n + p for n, p in zip(sizes, padding, strict=True))
-        out_sizes = convolved(padded, kernel, stride, (0,) * spatial, dilation)
+        out_sizes = convolved(padded, SlidingWindow(kernel, stride, (0,) * spatial, dilation))
         return (laid_out(b["input"], (*batch, out_channels, *out_sizes), b["weight"]),)
 
     def flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
@@ -132,14 +133,14 @@ def _conv_transpose(spatial: int) -> Operator:
         batch, channels, sizes, kernel = _input(b, spatial)
         out_channels = b["weight"].shape[1] * b["groups"]
         _check(b, channels, b["weight"].shape[0], out_channels)
-        out_sizes = transposed(
-            sizes,
+        window = SlidingWindow(
             kernel,
             full("stride", b["stride"], spatial, 1),
             full("padding", b["padding"], spatial, 0),
-            full("output_padding", b["output_padding"], spatial, 0),
             full("dilation", b["dilation"], spatial, 1),
         )
+        added = full("output_padding", b["output_padding"], spatial, 0)
+        out_sizes = transposed(sizes, window, added)
         return (laid_out(b["input"], (*batch, out_channels, *out_sizes), b["weight"]),)
 
     def flops(b: Bound, _: tuple[TensorType, ...]) -> int:
