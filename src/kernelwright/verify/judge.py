@@ -223,7 +223,8 @@ class Judge:
                 if self._takes_times:
                     self._say("taking times")
                     budget_s = TIMING_SHARE * self.budget_s
-                    clock.time_trial(sessions.now(), cases.base, trial, self.seed, budget_s)
+                    timing = clock.CandidateTiming(sessions.now(), cases.base, trial, self.seed)
+                    clock.time_trial(timing, budget_s)
                 self._probe(trial, sessions, cases)
                 if self._takes_times and cases.is_large:
                     trial.advice.append(
@@ -232,7 +233,8 @@ class Judge:
                 elif self._takes_times:  # last: a capture that fails may cost the guest
                     self._say("timing CUDA graphs")
                     budget_s = GRAPHS_SHARE * self.budget_s
-                    clock.time_graphs(sessions.now(), cases.base, trial, self.seed, budget_s)
+                    timing = clock.CandidateTiming(sessions.now(), cases.base, trial, self.seed)
+                    clock.time_graphs(timing, budget_s)
         return trial
 
     def _cases(self, base: Task) -> Cases:
