@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from test_operators import SAMPLES, run
+from test_operators import SAMPLES, call, run
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.operator import Numerics, Operator, ParameterKind
+from kernelwright.ops.operator import Numerics, Operator, ParameterKind, TensorType
 from kernelwright.ops.registry import names_with, operators
 from kernelwright.ops.traits import Trait
 
 SRC = Path(__file__).parents[2] / "src" / "kernelwright"
 MOST_NAMES = 4
 """The most names of operators in one collection outside of `ops`."""
-MOST_COMPARISONS = 128
+MOST_COMPARISONS = 124
 """The most comparisons with names of operators outside of `ops`. Each reads or writes the text of
 this operator, or asks for a word that is an operator's name too. The number may only fall."""
 FOREIGN = {
@@ -255,7 +255,7 @@ def test_the_bias_of_a_layer_lies_along_its_channels():
 def test_transposed_convolutions_have_weights_that_begin_with_the_inputs_channels():
     transposed = set()
     for operator in family("convolution"):
-        spatial = int(operator.name[-2])
+        spatial = operator.spatial
         x, weight = normal(2, 3, *(4,) * spatial), normal(3, 5, *(2,) * spatial)
         try:
             result = function(operator)(x, weight)
@@ -308,7 +308,7 @@ def test_pools_by_their_parameters_and_results():
     for operator in family("pooling"):
         names = {param.name for param in operator.params}
         if "kernel_size" in names:
-            x = normal(2, 3, *(4,) * int(operator.name[-2]))
+            x = normal(2, 3, *(4,) * operator.spatial)
             largest = x.unfold(-1, 2, 2).amax(-1)
             for dim in range(2, x.dim() - 1):
                 largest = largest.unfold(dim, 2, 2).amax(-1)
@@ -387,15 +387,44 @@ def test_a_shift_of_a_whole_group_does_not_matter():
             function(operators()[name])(x + shift, **attributes),
         )
     }
-    assert unmoved == names_with(Trait.NORMALIZES) - {"batch_norm_train"}
+    assert unmoved == set(normalizing()) - {"batch_norm_train"}
     keeping = {name for name in unmoved if "batch" in name} | {"batch_norm_train"}
-    assert names_with(Trait.IGNORES_SHIFT) == names_with(Trait.NORMALIZES) - keeping
+    assert names_with(Trait.IGNORES_SHIFT) == set(normalizing()) - keeping
+
+
+def normalizing() -> dict[str, Operator]:
+    return {op.name: op for op in operators().values() if op.normalized_axes is not None}
+
+
+def test_a_shift_of_the_axes_of_one_group_is_taken_back_and_no_shift_of_fewer_axes():
+    known = set()
+    for sample in SAMPLES:
+        operator = operators()[sample.op]
+        if operator.normalized_axes is None:
+            continue
+        values, (result, *_) = run(sample)
+        x, types = values["input"], dict(values)
+        types["input"] = TensorType(tuple(x.shape))
+        axes = operator.normalized_axes(types)
+        if not axes or x.dtype != torch.float32 or not x.dim():
+            continue
+        for left_out in (None, *axes):
+            shape = [1 if i in axes and i != left_out else n for i, n in enumerate(x.shape)]
+            shift = normal(*shape).float()
+            shifted, *_ = call(operator, {**values, "input": x + shift})
+            is_same = torch.allclose(shifted, result, atol=1e-3, rtol=1e-3)
+            if left_out is None:
+                assert is_same, sample
+                known.add(operator.name)
+            elif x.shape[left_out] > 1:
+                assert not is_same, (sample, left_out)
+    assert known == set(normalizing())
 
 
 def test_softmax_and_its_logarithm():
     x = normal(3, 4)
     shares = x.exp() / x.exp().sum(-1, keepdim=True)
-    candidates = [op for op in family("reduction") if Trait.NORMALIZES in op.traits]
+    candidates = [op for op in family("reduction") if op.normalized_axes is not None]
     for operator in candidates:
         result = function(operator)(x, dim=-1)
         assert agrees(result, shares) or agrees(result.exp(), shares)

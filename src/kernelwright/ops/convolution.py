@@ -109,6 +109,7 @@ def _conv(spatial: int) -> Operator:
         numerics=Numerics.CONTRACTION,
         aten={f"aten.{name}.default": {}, f"aten.{name}.padding": {}},
         channel_dim=1,
+        spatial=spatial,
         canonical=_spelled(spatial),
     )
 
@@ -167,6 +168,7 @@ def _conv_transpose(spatial: int) -> Operator:
         aten={f"aten.{name}.{'default' if spatial == 1 else 'input'}": {}},
         traits=frozenset({Trait.TRANSPOSED}),
         channel_dim=1,
+        spatial=spatial,
         canonical=spread_all(spatial, "stride", "padding", "output_padding", "dilation"),
     )
 

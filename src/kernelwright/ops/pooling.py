@@ -87,6 +87,7 @@ def _windowed(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=_spelled(spatial),
+        spatial=spatial,
         traits=frozenset({Trait.AVERAGES_WINDOWS if kind == "avg" else Trait.LARGEST_OF_WINDOWS}),
     )
 
@@ -125,6 +126,7 @@ def _adaptive(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=spread_all(spatial, "output_size"),
+        spatial=spatial,
         traits=frozenset({Trait.ADAPTIVE, Trait.SUMS} if kind == "avg" else {Trait.ADAPTIVE}),
     )
 

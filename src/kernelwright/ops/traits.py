@@ -68,13 +68,11 @@ class Trait(StrEnum):
     """A loss whose target has an element for each row of the input."""
 
     # Normalizations
-    NORMALIZES = "normalizes"
-    """If the call computes statistics of its own input, adding a constant to a group of elements
-    does not change the first result."""
     SOFTMAX = "softmax"
     """The softmax along `dim`, or its logarithm."""
     IGNORES_SHIFT = "ignores shift"
-    """As `NORMALIZES`, and the call keeps no statistics that depend on the shift."""
+    """Takes back a shift of a group (`Operator.normalized_axes`), and keeps no statistics that
+    depend on the shift."""
 
     # Movement
     RESHAPES = "reshapes"

@@ -45,7 +45,7 @@ def summed_axes(flow: Dataflow, call: Call) -> frozenset[int]:
     if not shape:
         return frozenset()
     if call.has(Trait.ADAPTIVE):
-        spatial = int(call.op[-2])
+        spatial = call.operator.spatial
         sizes = call.types[0].shape[-spatial:]
         return (
             frozenset(range(len(shape) - spatial, len(shape))) if set(sizes) == {1} else frozenset()
@@ -97,22 +97,10 @@ def permutation(call: Call, rank: int) -> tuple[int, ...]:
 
 def normalized_axes(flow: Dataflow, call: Call) -> tuple[frozenset[int], bool] | None:
     """(axes whose common shift the call takes back, whether a common scale too)."""
-    if not call.has(Trait.NORMALIZES):
+    if call.is_extern or call.operator.normalized_axes is None:
         return None
-    shape = flow.shape(call.arg("input"))
-    axes = range(len(shape))
-    if call.has(Trait.SOFTMAX):
-        return frozenset(axes_of(call.arg("dim"), len(shape))), False
-    if call.op in ("batch_norm", "batch_norm_train"):
-        is_train = call.arg("training")
-        return (frozenset(axes) - {1}, True) if is_train else None
-    if call.op == "instance_norm":
-        return (frozenset(axes) - {0, 1}, True) if call.arg("use_input_stats") else None
-    if call.op == "layer_norm":
-        count = len(call.arg("normalized_shape"))
-        return frozenset(axes[len(shape) - count :]), True
-    is_whole = call.arg("num_groups") != shape[1]
-    return frozenset(axes) - ({0} if is_whole else {0, 1}), True
+    axes = call.operator.normalized_axes(flow.program.bound(call))
+    return None if axes is None else (axes, not call.has(Trait.SOFTMAX))
 
 
 def deciding_values(program: Program) -> frozenset[str]:

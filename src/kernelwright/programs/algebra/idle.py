@@ -23,7 +23,7 @@ def neutral_number(site: Site) -> tuple[Ref, ...] | None:
     neutral = None if call.is_extern else call.operator.neutral
     if neutral is None:
         return None
-    other = call.arg("exponent" if call.op == "pow" else "other")
+    other = call.arg(call.operator.params[1].name)
     if isinstance(other, Ref) or other != neutral:
         is_first = bool(call.operator.commutes) and call.arg("input") == neutral
         return (other,) if is_first and isinstance(other, Ref) and _alpha(call) == 1 else None

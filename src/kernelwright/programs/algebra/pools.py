@@ -64,7 +64,7 @@ def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
     if chain is None or chain.product.operator.family != "convolution":
         return None
     product = chain.product
-    is_same_space = rank == len(site.shape(product.arg("weight"))) == int(call.op[-2]) + 2
+    is_same_space = rank == len(site.shape(product.arg("weight"))) == call.operator.spatial + 2
     if not is_same_space or set(product.arg("dilation")) != {1}:
         return None
     is_transposed = product.has(Trait.TRANSPOSED)
