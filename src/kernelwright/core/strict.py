@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
@@ -150,10 +150,9 @@ def _dotted(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
+@dataclass(frozen=True, slots=True)
 class Recipe:
-    """A dataclass of settings that is read from a file."""
-
-    __slots__ = ()
+    """Settings that are read from a file."""
 
     @classmethod
     def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
@@ -168,4 +167,4 @@ class Recipe:
         return load(path, lambda values: read(cls, changed(values, changes)))
 
     def to_json(self) -> Record:
-        return asdict(self)  # type: ignore[call-overload,no-any-return]
+        return asdict(self)
