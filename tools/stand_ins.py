@@ -196,7 +196,8 @@ def _looks(task: ProgramTask, posed: Posed, outputs: Tensors) -> tuple[str, str]
         checks.check_comparison(compare(outputs, expected, RULES.precision))
     except WrongOutputs as wrong:
         try:
-            second_look.look_again(wrong, task, posed.inputs, seed, outputs, expected, RULES)
+            call = second_look.ReferenceCall(task, posed.inputs, seed, expected)
+            second_look.look_again(wrong, outputs, call, RULES)
         except WrongOutputs as still:
             return _why(posed, wrong), _why(posed, still)
         return _why(posed, wrong), ""

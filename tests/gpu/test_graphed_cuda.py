@@ -13,6 +13,7 @@ from kernelwright.programs.lowering.lower import lower
 from kernelwright.search.api import optimize
 from kernelwright.search.contest.captured import captured_calls
 from kernelwright.search.module.emit import model_file
+from kernelwright.search.module.guards import LoweredModule
 from kernelwright.search.module.importing import import_file
 from kernelwright.search.optimize import optimize_target
 from kernelwright.search.options import SearchOptions
@@ -58,9 +59,8 @@ def pair(tmp_path):
     lowered = lower(original, (draw(),))
     composed = compose(lowered.program, []).source
     path = tmp_path / "optimized.py"
-    path.write_text(
-        model_file(MODEL, lowered, composed, module=original, is_for_one_mode=True, is_graphed=True)
-    )
+    traced = LoweredModule(module=original, lowered=lowered, is_for_one_mode=True)
+    path.write_text(model_file(MODEL, traced, composed, is_graphed=True))
     imported = import_file(path)
     ours = imported.ModelNew().cuda()
     ours.load_state_dict(original.state_dict())

@@ -149,7 +149,7 @@ def test_running_out_of_device_memory_is_a_fault_of_the_candidate(guest):
 def times_of(guest, name, given, num):
     """Times of cold calls on the same inputs, and the host's wall clock around each, in ms."""
     with gpu_lock():
-        guest.prepare(name, given, seed=1)
+        guest.prepare(name, GuestCall(given, seed=1))
         timed = [guest.time() for _ in range(num + 3)][3:]
     return [t.time_ms for t in timed], [t.wall_ms for t in timed]
 
@@ -171,7 +171,7 @@ def test_times_respect_physics_and_the_hosts_clock(guest):
 
 def test_an_idle_request_is_short(guest):
     guest.load(ADD)
-    guest.prepare("candidate", inputs(), seed=1)
+    guest.prepare("candidate", GuestCall(inputs(), seed=1))
     idle = [guest.time(is_idle=True) for _ in range(20)][5:]
     assert summarize([t.time_ms for t in idle]).median_ms < 0.05
     assert summarize([t.wall_ms for t in idle]).median_ms < 5.0

@@ -13,7 +13,7 @@ from kernelwright.verify.tasks.cases import Cases
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import FunctionTask
 from kernelwright.verify.values.compare import compare
-from kernelwright.verify.values.second_look import look_again
+from kernelwright.verify.values.second_look import ReferenceCall, look_again
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
@@ -50,7 +50,7 @@ def test_elements_that_rounding_decides_may_be_either_and_others_may_not():
         wrong = WrongOutputs(
             comparison.mismatch.code, comparison.mismatch.message, comparison.errors
         )
-        return look_again(wrong, decided, [x, y], 3, (output,), expected, RULES)
+        return look_again(wrong, (output,), ReferenceCall(decided, [x, y], 3, expected), RULES)
 
     assert looked_again() is None
     output[99] ^= True

@@ -93,7 +93,7 @@ def take(source, rules, step=clock.time_trial):
         honest = cases.first().answer.outputs
         found = clock.checks.compare(honest.native, honest, "strict")
         trial.errors = found.errors
-        step(session, TASK, trial, 5)
+        step(clock.CandidateTiming(session, TASK, trial, 5))
     return trial
 
 

@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from test_operators import SAMPLES, run
+from test_operators import SAMPLES, call, run
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.operator import Numerics, Operator, ParameterKind
+from kernelwright.ops.operator import Numerics, Operator, ParameterKind, TensorType
 from kernelwright.ops.registry import names_with, operators
 from kernelwright.ops.traits import Trait
 
 SRC = Path(__file__).parents[2] / "src" / "kernelwright"
 MOST_NAMES = 4
 """The most names of operators in one collection outside of `ops`."""
+MOST_COMPARISONS = 124
+"""The most comparisons with names of operators outside of `ops`. Each reads or writes the text of
+this operator, or asks for a word that is an operator's name too. The number may only fall."""
 FOREIGN = {
     "sandbox/guest/interpreter/libdevice_shim.py",  # functions of libdevice
     "teacher/text/expressions.py",  # functions of libdevice
@@ -85,6 +88,13 @@ def test_sums_pass_through_additions_and_factors_through_scalings():
             scaling.add(name)
     assert adding == names_with(Trait.ADDS)
     assert scaling == names_with(Trait.SCALES)
+
+
+def test_shifts_keep_the_sign_of_the_input():
+    x, y = normal(5, 7), normal(5, 7, seed=1)
+    adding = [(name, f) for name, f in binary() if name in names_with(Trait.ADDS)]
+    shifting = {name for name, f in adding if agrees(f(x, y) - f(torch.zeros_like(x), y), x)}
+    assert shifting == names_with(Trait.SHIFTS)
 
 
 def test_a_neutral_number_changes_nothing_and_no_other_operator_has_one():
@@ -211,6 +221,52 @@ def test_products_that_torch_matmul_computes_too():
     assert names_with(Trait.MATMUL) - names_with(Trait.MATRIX_PRODUCT) == {"dot"}
 
 
+def test_a_third_operand_is_scaled_by_beta_and_not_read_at_beta_zero():
+    scaled = {
+        op.name for op in family("matrix") if {"alpha", "beta"} <= {p.name for p in op.params}
+    }
+    assert scaled == names_with(Trait.ADDS_OPERAND)
+    for name in scaled:
+        a, b = normal(2, 3, 4)[: 2 if name == "baddbmm" else None], normal(2, 4, 5)
+        a, b = (a, b) if name == "baddbmm" else (a[0], b[0])
+        c, f = normal(3, 5), function(operators()[name])
+        c = c.expand(2, 3, 5) if name == "baddbmm" else c
+        assert agrees(f(c, a, b, beta=2.0, alpha=3.0), 2.0 * c + 3.0 * (a @ b))
+        assert agrees(f(c * torch.nan, a, b, beta=0.0), a @ b)
+
+
+def test_the_bias_of_a_layer_lies_along_its_channels():
+    layers = set()
+    for sample in SAMPLES:
+        operator = operators()[sample.op]
+        if {"weight", "bias"} <= {p.name for p in operator.params} and operator.aten:
+            is_layer = operator.numerics is Numerics.CONTRACTION
+            assert is_layer == (operator.channel_dim is not None), operator.name
+            values, (result, *_) = run(sample)
+            bias = values.get("bias")
+            if is_layer and torch.is_tensor(bias) and bias.dim() and result.dim() > 1:
+                is_unbatched = operator.channel_dim == 1 and values["weight"].dim() > result.dim()
+                if not is_unbatched:
+                    assert result.shape[operator.channel_dim] == len(bias), sample
+                layers.add(operator.name)
+    assert layers == {op.name for op in operators().values() if op.channel_dim is not None}
+
+
+def test_transposed_convolutions_have_weights_that_begin_with_the_inputs_channels():
+    transposed = set()
+    for operator in family("convolution"):
+        spatial = operator.spatial
+        x, weight = normal(2, 3, *(4,) * spatial), normal(3, 5, *(2,) * spatial)
+        try:
+            result = function(operator)(x, weight)
+        except RuntimeError:
+            continue
+        assert result.shape[1] == 5
+        assert result.shape[2] > x.shape[2]
+        transposed.add(operator.name)
+    assert transposed == names_with(Trait.TRANSPOSED)
+
+
 # Reductions
 
 
@@ -245,6 +301,23 @@ def test_sums_and_averages_are_linear():
         spatial = next((int(c) for c in name if c.isdigit()), 1)
         result = reduce(operators()[name], normal(2, 3, *(4,) * spatial))
         assert result.numel() == 6, "one result for the whole axis"
+
+
+def test_pools_by_their_parameters_and_results():
+    windows, adaptive = set(), set()
+    for operator in family("pooling"):
+        names = {param.name for param in operator.params}
+        if "kernel_size" in names:
+            x = normal(2, 3, *(4,) * operator.spatial)
+            largest = x.unfold(-1, 2, 2).amax(-1)
+            for dim in range(2, x.dim() - 1):
+                largest = largest.unfold(dim, 2, 2).amax(-1)
+            if agrees(reduce(operator, x), largest):
+                windows.add(operator.name)
+        elif "output_size" in names:
+            adaptive.add(operator.name)
+    assert windows == names_with(Trait.LARGEST_OF_WINDOWS)
+    assert adaptive == names_with(Trait.ADAPTIVE)
 
 
 @pytest.mark.parametrize("name", sorted(names_with(Trait.KNOWN_OF_ONE)))
@@ -314,12 +387,65 @@ def test_a_shift_of_a_whole_group_does_not_matter():
             function(operators()[name])(x + shift, **attributes),
         )
     }
-    assert unmoved == names_with(Trait.NORMALIZES) - {"batch_norm_train"}
+    assert unmoved == set(normalizing()) - {"batch_norm_train"}
     keeping = {name for name in unmoved if "batch" in name} | {"batch_norm_train"}
-    assert names_with(Trait.IGNORES_SHIFT) == names_with(Trait.NORMALIZES) - keeping
+    assert names_with(Trait.IGNORES_SHIFT) == set(normalizing()) - keeping
+
+
+def normalizing() -> dict[str, Operator]:
+    return {op.name: op for op in operators().values() if op.normalized_axes is not None}
+
+
+def test_a_shift_of_the_axes_of_one_group_is_taken_back_and_no_shift_of_fewer_axes():
+    known = set()
+    for sample in SAMPLES:
+        operator = operators()[sample.op]
+        if operator.normalized_axes is None:
+            continue
+        values, (result, *_) = run(sample)
+        x, types = values["input"], dict(values)
+        types["input"] = TensorType(tuple(x.shape))
+        axes = operator.normalized_axes(types)
+        if not axes or x.dtype != torch.float32 or not x.dim():
+            continue
+        for left_out in (None, *axes):
+            shape = [1 if i in axes and i != left_out else n for i, n in enumerate(x.shape)]
+            shift = normal(*shape).float()
+            shifted, *_ = call(operator, {**values, "input": x + shift})
+            is_same = torch.allclose(shifted, result, atol=1e-3, rtol=1e-3)
+            if left_out is None:
+                assert is_same, sample
+                known.add(operator.name)
+            elif x.shape[left_out] > 1:
+                assert not is_same, (sample, left_out)
+    assert known == set(normalizing())
+
+
+def test_softmax_and_its_logarithm():
+    x = normal(3, 4)
+    shares = x.exp() / x.exp().sum(-1, keepdim=True)
+    candidates = [op for op in family("reduction") if op.normalized_axes is not None]
+    for operator in candidates:
+        result = function(operator)(x, dim=-1)
+        assert agrees(result, shares) or agrees(result.exp(), shares)
+    assert {op.name for op in candidates} == names_with(Trait.SOFTMAX)
 
 
 # Movement
+
+
+def test_pieces_are_joined_again():
+    joined = set()
+    for operator in family("shape"):
+        for x, results in calls(operator):
+            dims = range(x.dim()) if Trait.CUTS in operator.traits and len(results) > 1 else ()
+            try:
+                is_same = any(agrees(torch.cat(results, dim), x) for dim in dims)
+            except (RuntimeError, IndexError):
+                continue
+            if is_same:
+                joined.add(operator.name)
+    assert joined == names_with(Trait.SPLITS)
 
 
 def test_views_and_copies():
@@ -359,6 +485,8 @@ def test_triangles():
     for result in kept.values():
         assert torch.equal(result[result != 0], x[result != 0])
     assert torch.equal(sum(kept.values()), x + x.diag().diag())
+    lower = {name for name, result in kept.items() if result[0, -1] == 0}
+    assert lower == names_with(Trait.KEEPS_LOWER_TRIANGLE)
     others = [op for op in family("matrix") if op.numerics is Numerics.EXACT]
     assert {op.name for op in others} == set(kept)
 
@@ -382,6 +510,35 @@ def listed(path: Path) -> Iterator[tuple[int, list[str]]]:
             names = [text for text in texts if text in operators()]
             if len(names) > MOST_NAMES and len(names) > len(texts) / 2:
                 yield node.lineno, names
+
+
+def compared(path: Path) -> Iterator[int]:
+    """Lines of a module that compare with the name of an operator, or with names in a literal."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            items = [side.elts if hasattr(side, "elts") else [side] for side in sides]
+            texts = [
+                item.value for side in items for item in side if isinstance(item, ast.Constant)
+            ]
+            if any(text in operators() for text in texts if isinstance(text, str)):
+                yield node.lineno
+
+
+@pytest.mark.slow
+def test_comparisons_with_the_names_of_operators_become_fewer():
+    outside = set(SRC.rglob("*.py")) - set((SRC / "ops").rglob("*.py"))
+    compared_lines = [f"{path}:{line}" for path in sorted(outside) for line in compared(path)]
+    assert len(compared_lines) <= MOST_COMPARISONS, (
+        "ask for a trait of the operator: src/kernelwright/ops/traits.py\n"
+        + "\n".join(compared_lines)
+    )
+
+
+def test_a_comparison_with_an_operator_is_seen(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text('a.op == "mul"\na.op in ("fish", "add")\na.op == "fish"\n')
+    assert list(compared(path)) == [1, 2]
 
 
 @pytest.mark.slow

@@ -216,7 +216,7 @@ def test_state_is_loaded_by_name_and_buffers_are_read_after_the_call(guest):
 def test_speed_is_never_measured_in_the_interpreter(guest):
     guest.load(ADD)
     with pytest.raises(InfraError, match="CUDA only"):
-        guest.prepare("candidate", [torch.ones(4), torch.ones(4)], seed=1)
+        guest.prepare("candidate", GuestCall([torch.ones(4), torch.ones(4)], seed=1))
     with pytest.raises(InfraError, match="CUDA only"):
         guest.time()
 

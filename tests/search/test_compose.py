@@ -10,6 +10,7 @@ from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 from kernelwright.search.module.forward import forward_of
+from kernelwright.search.module.guards import LoweredModule
 
 
 def test_what_is_made_of_nothing_is_made_where_the_inputs_are():
@@ -112,7 +113,9 @@ def test_a_written_forward_changes_attributes_as_the_original_does():
     original, ours = Counts(), Counts()
     lowered = lower(original, (torch.ones(3),))
     composed = compose(lowered.program, []).source
-    forward = forward_of(lowered, original, composed, is_for_one_mode=False)
+    forward = forward_of(
+        LoweredModule(module=original, lowered=lowered, is_for_one_mode=False), composed
+    )
     scope = {}
     exec(f"{forward.preamble}{forward.method}", scope)
     for _ in range(2):
@@ -131,7 +134,9 @@ class Limits(torch.nn.Module):
 def test_a_written_forward_has_constants_that_have_no_literal():
     lowered = lower(Limits(), (torch.ones(3),))
     composed = compose(lowered.program, []).source
-    forward = forward_of(lowered, Limits(), composed, is_for_one_mode=False)
+    forward = forward_of(
+        LoweredModule(module=Limits(), lowered=lowered, is_for_one_mode=False), composed
+    )
     scope = {}
     exec(f"{forward.preamble}{forward.method}", scope)
     x = torch.tensor([-1.0, 0.0, 2.0])

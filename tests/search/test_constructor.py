@@ -9,6 +9,7 @@ from kernelwright.programs.fragments.compose import compose
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.search.module.constructor import literal
 from kernelwright.search.module.emit import model_file
+from kernelwright.search.module.guards import LoweredModule
 from kernelwright.search.module.importing import import_file
 from kernelwright.verify.static import findings
 
@@ -57,7 +58,10 @@ def written(tmp_path):
         lowered = lower(module, (torch.randn(3, 4),))
         composed = compose(lowered.program, []).source
         text = model_file(
-            source, lowered, composed, module=module, arguments=arguments, is_for_one_mode=False
+            source,
+            LoweredModule(module=module, lowered=lowered, is_for_one_mode=False),
+            composed,
+            arguments=arguments,
         )
         path = tmp_path / "optimized.py"
         path.write_text(text)

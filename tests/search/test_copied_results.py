@@ -6,6 +6,7 @@ import torch
 from kernelwright.programs.fragments.compose import compose
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.search.module.emit import model_file
+from kernelwright.search.module.guards import LoweredModule
 from kernelwright.search.module.importing import import_file
 
 MODEL = """
@@ -35,10 +36,8 @@ def test_results_share_memory_as_those_of_the_original_do(tmp_path, is_graphed):
     lowered = lower(original, (x,))
     text = model_file(
         MODEL,
-        lowered,
+        LoweredModule(module=original, lowered=lowered, is_for_one_mode=False),
         compose(lowered.program, []).source,
-        module=original,
-        is_for_one_mode=False,
         is_graphed=is_graphed,
     )
     path = tmp_path / "optimized.py"
@@ -80,8 +79,9 @@ def test_a_written_file_returns_a_value_from_before_it_changes(tmp_path):
     original, x = import_file(path).Model(), torch.ones(3)
     lowered = lower(original, (x,))
     composed = compose(lowered.program, []).source
+    traced = LoweredModule(module=original, lowered=lowered, is_for_one_mode=False)
     path = tmp_path / "optimized.py"
-    path.write_text(model_file(COUNTER, lowered, composed, module=original, is_for_one_mode=False))
+    path.write_text(model_file(COUNTER, traced, composed))
     ours = import_file(path).ModelNew()
     with torch.no_grad():
         for number in range(3):

@@ -12,6 +12,7 @@ from kernelwright.programs.fragments.compose import compose
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.search.contest.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.module.emit import model_file
+from kernelwright.search.module.guards import LoweredModule
 from kernelwright.search.module.importing import import_file
 from kernelwright.verify.static import findings
 
@@ -64,9 +65,8 @@ def test_the_text_of_a_graph_is_a_candidate_and_computes_what_the_original_does(
     original = import_file(path).Model()
     lowered = lower(original, (given(),))
     composed = compose(lowered.program, []).source
-    text = model_file(
-        MODEL, lowered, composed, module=original, is_for_one_mode=True, is_graphed=True
-    )
+    traced = LoweredModule(module=original, lowered=lowered, is_for_one_mode=True)
+    text = model_file(MODEL, traced, composed, is_graphed=True)
     refused = {each.rule for each in findings(text, "hybrid", "ModelNew", hints=False)}
     assert refused == {"kernel"}, "there is none in it, and nothing else is wrong"
     path = tmp_path / "optimized.py"

@@ -18,7 +18,7 @@ from kernelwright.search.optimize import optimize_target
 from kernelwright.search.options import SearchOptions
 from kernelwright.search.refining import REFINEMENTS
 from kernelwright.search.search import Search
-from kernelwright.search.sources import Sources, Writers
+from kernelwright.search.sources import Sources, Writers, Writing
 from kernelwright.teacher.writer import write
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
@@ -55,7 +55,7 @@ def written(spec, program=PROGRAM, *, asked=True):
     if asked:
         found.ask([program], RULES, limit=2, seed=0)
     (writers, *_) = reversed(found.passes)
-    return found.written(program, RULES, writers=writers, limit=2, seed=3)
+    return found.written(program, RULES, Writing(writers, limit=2, seed=3))
 
 
 def test_the_teacher_alone_writes_as_ever():
@@ -369,7 +369,7 @@ def test_a_model_that_fails_when_it_is_told_is_asked_no_more(monkeypatch):
     asking = Sources("teacher,openai:http://localhost:1/v1#none")
     monkeypatch.setattr(asking, "_models", [Failing()])
     asking.ask([PROGRAM], RULES, limit=1, seed=0)
-    (candidate,), _ = asking.written(PROGRAM, RULES, writers=Writers.MODELS, limit=1, seed=0)
+    (candidate,), _ = asking.written(PROGRAM, RULES, Writing(Writers.MODELS, limit=1, seed=0))
     with Judge(JudgeOptions(device="cpu", mode="pure", seed=4, budget_s=0.0)) as judge:
         verdict = judge.verify(program_task(PROGRAM), candidate)
     assert asking.refine(PROGRAM, RULES, {candidate.source: verdict}, seed=0) == 0

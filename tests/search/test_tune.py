@@ -10,7 +10,7 @@ from kernelwright.core.verdict import Code, Precision, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragments.fragment import extract
-from kernelwright.search.sources import Writers
+from kernelwright.search.sources import Writers, Writing
 from kernelwright.search.tune import Tuned, rival_of, tune
 from kernelwright.timing.deadline import NEVER
 
@@ -37,8 +37,8 @@ def tuned(candidate_ms: float, *, mode="hybrid", compiled_ms: float | None = 1.0
     builder = Builder()
     x = builder.input(TensorType((4, 4)))
     fragment = extract(builder.program(builder.call("relu", input=x)), {0})
-    options = {"writers": Writers.TEACHER, "limit": 4, "seed": 0, "deadline": NEVER}
-    return tune(fragment, judge, sources, is_whole=is_whole, **options)
+    writing = Writing(Writers.TEACHER, limit=4, seed=0)
+    return tune(fragment, judge, sources, writing, deadline=NEVER, is_whole=is_whole)
 
 
 def test_a_kernel_must_save_time_over_torch_compile():

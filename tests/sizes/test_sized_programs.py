@@ -14,7 +14,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import environment
 from kernelwright.programs.fragments.compose import compose
 from kernelwright.search.module.emit import factory_file
-from kernelwright.search.module.guards import HELPERS
+from kernelwright.search.module.guards import HELPERS, LoweredModule
 from kernelwright.search.module.importing import imported_function
 from kernelwright.search.optimized import Delivery, attach
 from kernelwright.search.sizes.lowering import lower_at_sizes
@@ -193,12 +193,14 @@ def written():
         sized = lower_at_sizes(module, example, asked)
         text = factory_file(
             "package:make",
-            sized.lowered,
+            LoweredModule(
+                module=module,
+                lowered=sized.lowered,
+                is_for_one_mode=False,
+                sizes=sized.requested,
+            ),
             compose(sized.sized.spelled, []).source,
-            module=module,
-            is_for_one_mode=False,
             falls_back=falls_back,
-            sizes=sized.requested,
         )
         namespace = {}
         exec(text.replace("return results[0]", "return results[0] - 100.0"), namespace)

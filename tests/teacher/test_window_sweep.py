@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernelwright.ops.windows import convolved, extent, transposed
+from kernelwright.ops.windows import SlidingWindow, convolved, extent, transposed
 from kernelwright.teacher.window.sweep import Sweep, TransposedSweep
 
 TL = SimpleNamespace(
@@ -20,7 +20,7 @@ def test_a_convolution_has_the_size_and_the_windows_of_its_definition(
 ):
     assume(n + 2 * padding >= extent(kernel, dilation))
     sweep = Sweep(symbol="H", kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-    [size] = convolved((n,), (kernel,), (stride,), (padding,), (dilation,))
+    [size] = convolved((n,), SlidingWindow((kernel,), (stride,), (padding,), (dilation,)))
     assert eval(sweep.out_size, {"H": n, "KH": kernel}) == size
     for out in range(size):
         start = eval(sweep.begin("oh"), {"oh": out})
@@ -63,7 +63,9 @@ def test_a_transposed_convolution_gathers_every_contribution_once(
         symbol="H", kernel=kernel, stride=stride, padding=padding, dilation=dilation,
         output_padding=added,
     )  # fmt: skip
-    [size] = transposed((n,), (kernel,), (stride,), (padding,), (added,), (dilation,))
+    [size] = transposed(
+        (n,), SlidingWindow((kernel,), (stride,), (padding,), (dilation,)), (added,)
+    )
     assert eval(sweep.out_size, {"H": n, "KH": kernel}) == size
     scattered = {
         (i * stride - padding + tap * dilation, i, tap) for i in range(n) for tap in range(kernel)

@@ -13,7 +13,6 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code, Precision, Stage
 from kernelwright.sandbox.guest import timed
 from kernelwright.sandbox.shared.contract import Ran, Timed
-from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.pairs import BATCH, USUAL_PAIRS
 from kernelwright.verify.judging import Rules
@@ -45,9 +44,9 @@ class FakeSession:
     def capture(self, name, inputs, seed):
         return self.refused
 
-    def prepare(self, name, inputs, seed, poison, *, is_replay=False, manner=WATCHED):
+    def prepare(self, name, call, *, is_replay=False):
         self.requests.append("replay" if is_replay else "prepare")
-        self.inputs = [x.clone() for x in inputs]
+        self.inputs = [x.clone() for x in call.inputs]
         self.given.append(self.inputs)
 
     def time(self, *, is_idle=False, repeats=1, pause_ms=0.0):
@@ -123,7 +122,7 @@ def trial_of(task):
 def timed_trial(session, task=None, take=clock.time_trial):
     task = task or relu_task()
     trial = trial_of(task)
-    take(session, task, trial, seed=3)
+    take(clock.CandidateTiming(session, task, trial, seed=3))
     return trial
 
 

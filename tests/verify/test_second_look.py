@@ -10,7 +10,7 @@ from kernelwright.verify.rejection import WrongOutputs
 from kernelwright.verify.tasks.program_task import program_task
 from kernelwright.verify.tasks.task import CPU, FunctionTask
 from kernelwright.verify.values.compare import Expected, compare, effective_count
-from kernelwright.verify.values.second_look import NUDGES, look_again, tolerant
+from kernelwright.verify.values.second_look import NUDGES, ReferenceCall, look_again, tolerant
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 
@@ -37,14 +37,17 @@ def cancelling_sum(scale):
 
 def test_an_error_like_an_ulp_of_the_inputs_passes_where_the_reference_was_lucky():
     task, inputs, lucky, off = cancelling_sum(0.5)
-    generous = tolerant(task, inputs, 3, lucky, RULES)
+    generous = tolerant(ReferenceCall(task, inputs, 3, lucky), RULES)
     assert len(generous.tolerated) == NUDGES
     assert compare([off], generous, "strict").mismatch is None
 
 
 def test_an_error_far_above_rounding_does_not():
     task, inputs, lucky, off = cancelling_sum(500.0)
-    assert compare([off], tolerant(task, inputs, 3, lucky, RULES), "strict").mismatch is not None
+    assert (
+        compare([off], tolerant(ReferenceCall(task, inputs, 3, lucky), RULES), "strict").mismatch
+        is not None
+    )
 
 
 def normalized(x):
@@ -60,7 +63,7 @@ def test_an_error_like_an_ulp_of_a_value_on_the_way_passes():
     inputs = task.inputs(3, "plain", CPU)
     answer = task.expected(inputs, 3, CPU).outputs
     lucky = Expected(native=tuple(o.float() for o in answer.oracle), oracle=answer.oracle)
-    generous = tolerant(task, inputs, 3, lucky, RULES)
+    generous = tolerant(ReferenceCall(task, inputs, 3, lucky), RULES)
     honest = normalized(inputs[0])
     assert compare(honest, lucky, "strict").mismatch is not None, "1 + x is rounded"
     assert compare(honest, generous, "strict").mismatch is None
@@ -83,7 +86,7 @@ def looked_again(task, inputs, outputs, rules=RULES):
     comparison = compare(outputs, expected, rules.precision)
     assert comparison.mismatch is not None
     wrong = WrongOutputs(comparison.mismatch.code, comparison.mismatch.message, comparison.errors)
-    return look_again(wrong, task, inputs, 3, outputs, expected, rules)
+    return look_again(wrong, outputs, ReferenceCall(task, inputs, 3, expected), rules)
 
 
 ABOVE = program(

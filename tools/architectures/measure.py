@@ -24,6 +24,7 @@ from kernelwright.programs.reference import run
 from kernelwright.programs.text import parse, to_text
 from kernelwright.search.forms import forms
 from kernelwright.search.module.emit import factory_file
+from kernelwright.search.module.guards import LoweredModule
 from kernelwright.teacher.writer import family
 from tools.architectures.architecture import Architecture, Example
 
@@ -176,8 +177,9 @@ def _is_close(result: torch.Tensor, wanted: torch.Tensor) -> bool:
 def _unwritten(lowered: Lowered, module: torch.nn.Module) -> str | None:
     """Why `optimized.py` cannot be written; None where it can."""
     composed = compose(lowered.program, []).source
+    traced = LoweredModule(module=module, lowered=lowered, is_for_one_mode=False)
     try:
-        factory_file("models:build", lowered, composed, module=module, is_for_one_mode=False)
+        factory_file("models:build", traced, composed)
     except UsageError as error:
         return error.message
     return None

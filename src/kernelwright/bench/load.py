@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import mean
-from types import TracebackType
 from typing import Self
 
 _EVERY_S = 0.25
@@ -39,12 +38,7 @@ class Load:
             self._begin(self._read)
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._has_ended.set()
         if self._sampler is not None:
             self._sampler.terminate()

@@ -6,7 +6,6 @@ import select
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kernelwright.core.errors import InfraError
@@ -41,12 +40,7 @@ class BenchWorker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.end()
 
     def run(self, job: Record, timeout_s: float) -> Record:

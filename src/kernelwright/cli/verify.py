@@ -105,6 +105,7 @@ def command(
             check_policies(advise)
         from kernelwright.verify.api import verify
         from kernelwright.verify.by_step import program_of, verify_steps
+        from kernelwright.verify.judging import JudgeOptions
 
         program = program_of(Path(ref)) if steps else None
         verdict = verify(
@@ -122,9 +123,9 @@ def command(
         )
         judged = []
         if program is not None and not verdict.accepted:
-            rules = {"device": device.value, "precision": precision.value, "mode": mode.value}
+            judging = JudgeOptions(device=device.value, precision=precision.value, mode=mode.value)
             source = candidate.read_text(encoding="utf-8", errors="replace")
-            judged = verify_steps(program, source, **rules, progress=say)
+            judged = verify_steps(program, source, judging, progress=say)
     if json:
         by_step = [{"makes": one.step.makes, **one.verdict.to_json()} for one in judged]
         print_json(verdict.to_json() | ({"steps": by_step} if steps else {}))

@@ -2,13 +2,14 @@
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
 from kernelwright.core.text import read_text
 
 Settings = TypeVar("Settings")
@@ -147,3 +148,23 @@ def _frozen(value: Any) -> Any:
 
 def _dotted(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Settings that are read from a file."""
+
+    @classmethod
+    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
+        """Read a recipe from a TOML file. File names in it are relative to the current folder.
+
+        Args:
+            changes: settings in place of the file's, "optimizer.clip = 0.5" each.
+
+        Raises:
+            UsageError: it cannot be read, or says what a recipe does not know.
+        """
+        return load(path, lambda values: read(cls, changed(values, changes)))
+
+    def to_json(self) -> Record:
+        return asdict(self)

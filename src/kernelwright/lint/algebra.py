@@ -14,10 +14,11 @@ from kernelwright.ops.traits import Trait
 from kernelwright.programs.dataflow import (
     Dataflow,
     axes_of,
-    has_bias,
+    channel_axis,
     is_flat,
     normalized_axes,
     operands,
+    rounds_quotient,
     summed_axes,
 )
 from kernelwright.programs.draws.ranges import idle_range, value_range
@@ -80,9 +81,11 @@ def _back_through_linear(
         if call.op not in _ARITHMETIC:
             break
         whole, rest = operands(flow, call)
-        if len(whole) != 1 or (call.op == "div" and whole[0] != call.arg("input")):
+        is_scale = call.has(Trait.SCALES)
+        is_dividing = is_scale and not call.operator.commutes
+        if len(whole) != 1 or (is_dividing and whole[0] != call.arg("input")):
             break
-        if call.op in ("mul", "div") and not all(is_flat(flow, v, call, axes) for v in rest):
+        if is_scale and not all(is_flat(flow, v, call, axes) for v in rest):
             break
         value, reader = whole[0], source
     return None, reader
@@ -94,7 +97,7 @@ def _made_axes(flow: Dataflow, call: Call) -> frozenset[int]:
     flops = call.operator.flops(flow.program.bound(call), call.types)
     if flops < _HEAVY_FLOPS * call.types[0].numel:
         return frozenset()
-    if call.operator.family == "convolution" or call.op == "linear":
+    if call.operator.channel_dim is not None:
         return frozenset(range(rank))
     if call.operator.factors and call.operator.factors[1].dim == -2:  # rows times columns
         return frozenset(range(max(rank - 2, 0), rank))
@@ -122,8 +125,9 @@ def _triangle(call: Call) -> float:
     """Returns the share of a matrix that tril or triu keeps."""
     rows, columns = call.types[0].shape[-2:]
     diagonal = call.arg("diagonal")
-    below = sum(min(max(row + diagonal + (call.op == "tril"), 0), columns) for row in range(rows))
-    kept = below if call.op == "tril" else rows * columns - below
+    is_lower = call.has(Trait.KEEPS_LOWER_TRIANGLE)
+    below = sum(min(max(row + diagonal + is_lower, 0), columns) for row in range(rows))
+    kept = below if is_lower else rows * columns - below
     return float(kept / max(rows * columns, 1))
 
 
@@ -156,18 +160,17 @@ def cancelled_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     before = flow.program.calls[source]
     if before.is_extern:
         return
-    if before.op in ("add", "sub", *(("mul", "div") if scales else ())):
+    if before.has(Trait.SHIFTS) or (scales and before.has(Trait.SCALES)):
         whole, rest = operands(flow, before)
-        is_first = before.op in ("add", "mul") or whole[:1] == [before.arg("input")]
+        is_first = before.operator.commutes or whole[:1] == [before.arg("input")]
         if len(whole) == 1 and is_first and all(is_flat(flow, v, before, axes) for v in rest):
             message = f"{before.op} (call {source}) is taken back by {call.op} (call {i})"
             yield found("cancelled_operator", message, operator=source)
-    bias = before.arg("bias") if has_bias(before) else None
-    if isinstance(bias, Ref):
-        channel = before.types[0].rank - 1 if before.op == "linear" else 1
-        if channel not in axes:
-            message = f"the bias of {before.op} (call {source}) is taken back by {call.op}"
-            yield found("cancelled_operator", f"{message} (call {i})", operator=source)
+    channel = channel_axis(before)
+    is_even = channel is not None and channel not in axes
+    if is_even and isinstance(before.arg("bias"), Ref):
+        message = f"the bias of {before.op} (call {source}) is taken back by {call.op}"
+        yield found("cancelled_operator", f"{message} (call {i})", operator=source)
 
 
 def redundant_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
@@ -218,7 +221,7 @@ def foldable_operators(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
                 message = f"{before.op} and {call.op} (calls {source}, {i}) with numbers"
                 yield found("foldable_operators", f"{message} are one operator", operator=i)
         return
-    if call.op not in ("add", "sub", "mul"):
+    if call.op != "mul" and not call.has(Trait.SHIFTS):
         return
     roots = [_root(flow, call.arg(name)) for name in ("input", "other")]
     if roots[0] == roots[1] and call.op != "mul":
@@ -228,20 +231,19 @@ def foldable_operators(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 def _folds(before: Call, call: Call) -> bool:
     """Whether two calls are one: two shifts are one shift, two scales one scale."""
-    shifts, scales = ("add", "sub"), ("mul", "div")
     is_dividing_number = any(
         c.op == "div" and not isinstance(c.arg("input"), Ref) for c in (before, call)
     )
-    rounding = any(c.op == "div" and c.arg("rounding_mode") for c in (before, call))
-    same = any(before.op in kind and call.op in kind for kind in (shifts, scales))
-    return same and not is_dividing_number and not rounding
+    is_rounding = rounds_quotient(before) or rounds_quotient(call)
+    is_same = any(before.has(kind) and call.has(kind) for kind in (Trait.SHIFTS, Trait.SCALES))
+    return is_same and not is_dividing_number and not is_rounding
 
 
 def _root(flow: Dataflow, value: Any) -> Any:
     """Returns the tensor that a value is a multiple of, by numbers."""
     while (source := flow.maker(value)) is not None:
         call = flow.program.calls[source]
-        is_multiple = call.op in ("mul", "div") and _is_scaling(call)
+        is_multiple = call.has(Trait.SCALES) and _is_scaling(call)
         if not is_multiple or not isinstance(call.arg("input"), Ref):
             break
         value = call.arg("input")

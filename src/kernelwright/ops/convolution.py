@@ -6,9 +6,11 @@ from typing import Any
 
 from kernelwright.ops.operator import Bound, Numerics, Operator, Param, ParameterKind, TensorType
 from kernelwright.ops.rules import INPUT, attribute, common, is_float, require, tensor
+from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import (
     Canonical,
     Sizes,
+    SlidingWindow,
     convolved,
     extent,
     full,
@@ -82,7 +84,7 @@ def _conv(spatial: int) -> Operator:
         dilation = full("dilation", b["dilation"], spatial, 1)
         padding = _padding(b, spatial, kernel, stride, dilation)
         padded = tuple(n + p for n, p in zip(sizes, padding, strict=True))
-        out_sizes = convolved(padded, kernel, stride, (0,) * spatial, dilation)
+        out_sizes = convolved(padded, SlidingWindow(kernel, stride, (0,) * spatial, dilation))
         return (laid_out(b["input"], (*batch, out_channels, *out_sizes), b["weight"]),)
 
     def flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
@@ -106,6 +108,8 @@ def _conv(spatial: int) -> Operator:
         flops=flops,
         numerics=Numerics.CONTRACTION,
         aten={f"aten.{name}.default": {}, f"aten.{name}.padding": {}},
+        channel_dim=1,
+        spatial=spatial,
         canonical=_spelled(spatial),
     )
 
@@ -130,14 +134,14 @@ def _conv_transpose(spatial: int) -> Operator:
         batch, channels, sizes, kernel = _input(b, spatial)
         out_channels = b["weight"].shape[1] * b["groups"]
         _check(b, channels, b["weight"].shape[0], out_channels)
-        out_sizes = transposed(
-            sizes,
+        window = SlidingWindow(
             kernel,
             full("stride", b["stride"], spatial, 1),
             full("padding", b["padding"], spatial, 0),
-            full("output_padding", b["output_padding"], spatial, 0),
             full("dilation", b["dilation"], spatial, 1),
         )
+        added = full("output_padding", b["output_padding"], spatial, 0)
+        out_sizes = transposed(sizes, window, added)
         return (laid_out(b["input"], (*batch, out_channels, *out_sizes), b["weight"]),)
 
     def flops(b: Bound, _: tuple[TensorType, ...]) -> int:
@@ -162,6 +166,9 @@ def _conv_transpose(spatial: int) -> Operator:
         flops=flops,
         numerics=Numerics.CONTRACTION,
         aten={f"aten.{name}.{'default' if spatial == 1 else 'input'}": {}},
+        traits=frozenset({Trait.TRANSPOSED}),
+        channel_dim=1,
+        spatial=spatial,
         canonical=spread_all(spatial, "stride", "padding", "output_padding", "dilation"),
     )
 

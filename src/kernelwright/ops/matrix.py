@@ -136,7 +136,7 @@ def _two_added(name: str, first: str, second: str, ranks: tuple[int, int]) -> Op
         lambda b: _added(b, product(b[first], b[second])),
     )
     factors = ProductFactor(first, -1), ProductFactor(second, -2)
-    return operator.having(Trait.MATRIX_PRODUCT, factors=factors)
+    return operator.having(Trait.MATRIX_PRODUCT, Trait.ADDS_OPERAND, factors=factors)
 
 
 def _triangle(name: str) -> Operator:
@@ -166,8 +166,10 @@ OPERATORS: tuple[Operator, ...] = (
         "input",
         _linear_types,
     ).having(
-        Trait.MATRIX_PRODUCT, factors=(ProductFactor("input", -1), ProductFactor("weight", -1))
+        Trait.MATRIX_PRODUCT,
+        factors=(ProductFactor("input", -1), ProductFactor("weight", -1)),
+        channel_dim=-1,
     ),
     _triangle("triu"),
-    _triangle("tril"),
+    _triangle("tril").having(Trait.KEEPS_LOWER_TRIANGLE),
 )

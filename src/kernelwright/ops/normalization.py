@@ -166,6 +166,28 @@ def _batch_norm_spelled(overload: str, values: Mapping[str, Any]) -> dict[str, A
     return {"running_mean": None, "running_var": None} | _no_momentum(overload, values)
 
 
+# Axes of a group
+
+
+def _trailing_axes(b: Bound) -> frozenset[int]:
+    rank = b["input"].rank
+    return frozenset(range(rank - len(b["normalized_shape"]), rank))
+
+
+def _group_axes(b: Bound) -> frozenset[int]:
+    x: TensorType = b["input"]
+    is_whole = b["num_groups"] != x.shape[1]
+    return frozenset(range(1 if is_whole else 2, x.rank))
+
+
+def _instance_axes(b: Bound) -> frozenset[int] | None:
+    return frozenset(range(2, b["input"].rank)) if b["use_input_stats"] else None
+
+
+def _batch_axes(b: Bound) -> frozenset[int] | None:
+    return frozenset(range(b["input"].rank)) - {1} if b["training"] else None
+
+
 # Records
 
 
@@ -208,7 +230,8 @@ OPERATORS: tuple[Operator, ...] = (
         _trailing_types,
         {"aten.layer_norm.default": {"cudnn_enable": ""}},
         canonical=_shape_spelled,
-    ).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT),
+        normalized_axes=_trailing_axes,
+    ).having(Trait.IGNORES_SHIFT),
     _norm(
         "rms_norm",
         (INPUT, attribute("normalized_shape", REQUIRED), _WEIGHT, attribute("eps", None, 1e-5)),
@@ -222,7 +245,8 @@ OPERATORS: tuple[Operator, ...] = (
         (INPUT, attribute("num_groups", REQUIRED, 1, 2, 4, 8), _WEIGHT, _BIAS, _EPS),
         _group_norm_types,
         {"aten.group_norm.default": {"cudnn_enabled": ""}},
-    ).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT),
+        normalized_axes=_group_axes,
+    ).having(Trait.IGNORES_SHIFT),
     _norm(
         "instance_norm",
         (INPUT, *_NO_STATS, _WEIGHT, _BIAS, attribute("use_input_stats", True), _MOMENTUM, _EPS),
@@ -230,7 +254,8 @@ OPERATORS: tuple[Operator, ...] = (
         {"aten.instance_norm.default": {"cudnn_enabled": ""}},
         domains=_VARIANCE_DOMAIN,
         canonical=_no_momentum,
-    ).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT),
+        normalized_axes=_instance_axes,
+    ).having(Trait.IGNORES_SHIFT),
     _norm(
         "batch_norm",
         (INPUT, *_ANY_STATS, _WEIGHT, _BIAS, attribute("training", False), _MOMENTUM, _EPS),
@@ -242,7 +267,8 @@ OPERATORS: tuple[Operator, ...] = (
         },
         domains=_VARIANCE_DOMAIN,
         canonical=_batch_norm_spelled,
-    ).having(Trait.NORMALIZES, Trait.CHEAP),
+        normalized_axes=_batch_axes,
+    ).having(Trait.CHEAP),
     _norm(
         "batch_norm_train",
         (
@@ -260,5 +286,6 @@ OPERATORS: tuple[Operator, ...] = (
         call="torch.ops.aten._native_batch_norm_legit_functional",
         num_outputs=5,
         domains=_VARIANCE_DOMAIN,
-    ).having(Trait.NORMALIZES),
+        normalized_axes=_batch_axes,
+    ),
 )

@@ -168,6 +168,14 @@ class Operator:
     traits: frozenset[Trait] = frozenset()
     factors: tuple[ProductFactor, ...] = ()
     """The two factors of a product of matrices or vectors, left and right."""
+    channel_dim: int | None = None
+    """The dimension of the result of a layer with a weight and a bias that the bias lies along. -1
+    stands for the last. None: the operator is no such layer."""
+    spatial: int = 0
+    """The number of dimensions that windows of a convolution or a pool slide along."""
+    normalized_axes: Callable[[Bound], frozenset[int] | None] | None = None
+    """The axes of a group of elements. Adding a constant to a group does not change the first
+    result. None: the call takes statistics that it is given, and takes no shift back."""
     neutral: float | None = None
     """The number that changes nothing as the second operand: 0 of a sum."""
     unchanged: tuple[float | str, float | str] | None = None

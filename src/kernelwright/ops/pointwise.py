@@ -218,9 +218,9 @@ def _binary(
     )
 
 
-def _overloads(*names: str, renames: Mapping[str, str] = SELF) -> Aten:
+def _overloads(*names: str) -> Aten:
     """The .Tensor and .Scalar overloads of ATen operators, for `Operator.aten`."""
-    return {f"aten.{name}.{kind}": renames for name in names for kind in ("Tensor", "Scalar")}
+    return {f"aten.{name}.{kind}": SELF for name in names for kind in ("Tensor", "Scalar")}
 
 
 def _comparison(name: str, alias: str, commutes: bool = False) -> Operator:
@@ -338,10 +338,10 @@ def _needs_positive_base(b: Bound) -> bool:
 
 _BINARY = (
     _binary("add", _sum, _ALPHA, numbers="both", aten=_overloads("add"), commutes=True).having(
-        Trait.ADDS, Trait.CHEAP, neutral=0
+        Trait.ADDS, Trait.SHIFTS, Trait.CHEAP, neutral=0
     ),
     _binary("sub", _difference, _ALPHA, numbers="both", aten=_overloads("sub", "subtract")).having(
-        Trait.ADDS, Trait.CHEAP, neutral=0
+        Trait.ADDS, Trait.SHIFTS, Trait.CHEAP, neutral=0
     ),
     _binary("rsub", _difference, _ALPHA, numbers="right", aten=_overloads("rsub")).having(
         Trait.ADDS, Trait.CHEAP

@@ -9,6 +9,7 @@ from kernelwright.ops.rules import INPUT, SELF, attribute, float_dtype, require
 from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import (
     Canonical,
+    SlidingWindow,
     full,
     laid_out,
     pooled,
@@ -31,7 +32,7 @@ def _pool_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorType,
     if spatial == 3 and "dilation" not in b:
         for n, k in zip(sizes, kernel, strict=True):
             require(n >= k, f"size {n} is below kernel size {k}, padding not counted")
-    out_sizes = pooled(sizes, kernel, stride, padding, dilation, b["ceil_mode"])
+    out_sizes = pooled(sizes, SlidingWindow(kernel, stride, padding, dilation), b["ceil_mode"])
     require(b.get("divisor_override") != 0, "divisor_override may not be 0")
     shape = (*x.shape[:-spatial], *out_sizes)
     return (laid_out(x, shape) if keeps_layout else TensorType(shape, x.dtype),)
@@ -86,7 +87,8 @@ def _windowed(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=_spelled(spatial),
-        traits=frozenset({Trait.AVERAGES_WINDOWS} if kind == "avg" else ()),
+        spatial=spatial,
+        traits=frozenset({Trait.AVERAGES_WINDOWS if kind == "avg" else Trait.LARGEST_OF_WINDOWS}),
     )
 
 
@@ -124,7 +126,8 @@ def _adaptive(kind: str, spatial: int) -> Operator:
         numerics=Numerics.EXACT if kind == "max" else Numerics.REDUCTION,
         aten=dict.fromkeys(overloads, SELF),
         canonical=spread_all(spatial, "output_size"),
-        traits=frozenset({Trait.SUMS} if kind == "avg" else ()),
+        spatial=spatial,
+        traits=frozenset({Trait.ADAPTIVE, Trait.SUMS} if kind == "avg" else {Trait.ADAPTIVE}),
     )
 
 

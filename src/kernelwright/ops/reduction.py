@@ -142,6 +142,7 @@ def _softmax_like(name: str) -> Operator:
             f"aten.{name}.int": SELF,
             f"aten._{name}.default": {**SELF, "half_to_float": ""},
         },
+        normalized_axes=lambda b: frozenset({dim_index(b["dim"], b["input"].rank)}),
     )
 
 
@@ -220,7 +221,7 @@ OPERATORS: tuple[Operator, ...] = (
         for name in ("any", "all")
     ),
     *(
-        _softmax_like(name).having(Trait.NORMALIZES, Trait.IGNORES_SHIFT, Trait.KNOWN_OF_ONE)
+        _softmax_like(name).having(Trait.SOFTMAX, Trait.IGNORES_SHIFT, Trait.KNOWN_OF_ONE)
         for name in ("softmax", "log_softmax")
     ),
 )  # fmt: skip

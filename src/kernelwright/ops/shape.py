@@ -342,7 +342,7 @@ _VIEWS = (
     _moving(
         "chunk", _chunk_types, INPUT, attribute("chunks", REQUIRED), FIRST_DIM,
         aten=defaults("chunk"), num_outputs=-1,
-    ).having(Trait.CUTS),
+    ).having(Trait.CUTS, Trait.SPLITS),
     _moving(
         "split", _split_types, INPUT, attribute("split_size_or_sections", REQUIRED), FIRST_DIM,
         aten={
@@ -351,7 +351,7 @@ _VIEWS = (
             "aten.split_with_sizes.default": {**SELF, "split_sizes": "split_size_or_sections"},
         },
         num_outputs=-1,
-    ).having(Trait.CUTS),
+    ).having(Trait.CUTS, Trait.SPLITS),
     _moving(
         "unbind", _unbind_types, INPUT, FIRST_DIM, aten={"aten.unbind.int": SELF}, num_outputs=-1
     ).having(Trait.CUTS),

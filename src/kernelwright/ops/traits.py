@@ -14,6 +14,8 @@ class Trait(StrEnum):
     # Arithmetic
     ADDS = "adds"
     """Adds values or subtracts them. A sum over the result is the sum of the operands' sums."""
+    SHIFTS = "shifts"
+    """The input plus or minus the second operand, which may have a factor `alpha`."""
     SCALES = "scales"
     """Multiplies or divides. If a factor is constant along a summed axis, the sum may be computed
     first and scaled afterwards."""
@@ -37,11 +39,22 @@ class Trait(StrEnum):
     MATMUL = "matmul"
     """`torch.matmul` of the same factors gives the same result."""
 
+    ADDS_OPERAND = "adds operand"
+    """Adds `input`, scaled by `beta`, to the product of the two other operands, scaled by `alpha`.
+    With `beta` 0 the call does not read `input`."""
+    TRANSPOSED = "transposed"
+    """A transposed convolution: each element of the input adds to a window of the result. The first
+    dimension of the weight belongs to the input."""
+
     # Reductions
     SUMS = "sums"
     """The sum or the mean of all elements along the reduced axes."""
     AVERAGES_WINDOWS = "averages windows"
     """The mean of the elements of each window."""
+    LARGEST_OF_WINDOWS = "largest of windows"
+    """The largest element of each window."""
+    ADAPTIVE = "adaptive"
+    """A pool that is told the size of the result, and not the size of the windows."""
     ESTIMATED_BY_PART = "estimated by part"
     """Some of the reduced elements give about the same result, up to a known factor. So a kernel
     that skips elements may pass."""
@@ -55,11 +68,11 @@ class Trait(StrEnum):
     """A loss whose target has an element for each row of the input."""
 
     # Normalizations
-    NORMALIZES = "normalizes"
-    """If the call computes statistics of its own input, adding a constant to a group of elements
-    does not change the first result."""
+    SOFTMAX = "softmax"
+    """The softmax along `dim`, or its logarithm."""
     IGNORES_SHIFT = "ignores shift"
-    """As `NORMALIZES`, and the call keeps no statistics that depend on the shift."""
+    """Takes back a shift of a group (`Operator.normalized_axes`), and keeps no statistics that
+    depend on the shift."""
 
     # Movement
     RESHAPES = "reshapes"
@@ -68,10 +81,14 @@ class Trait(StrEnum):
     """A view of all elements with dimensions in another order."""
     CUTS = "cuts"
     """A view of a part of the elements, or several such views."""
+    SPLITS = "splits"
+    """All elements in pieces, each a view. `torch.cat` along `dim` joins the pieces again."""
     BROADCASTS = "broadcasts"
     """A view that repeats elements."""
     CUTS_TRIANGLE = "cuts triangle"
     """Sets the elements on one side of a diagonal to zero."""
+    KEEPS_LOWER_TRIANGLE = "keeps lower triangle"
+    """Sets the elements above a diagonal to zero, and keeps those on the diagonal."""
     REORDERS = "reorders"
     """A copy of all elements in another order, of the same shape."""
 

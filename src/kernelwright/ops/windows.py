@@ -1,7 +1,7 @@
 """Building blocks of rules for sliding windows: sizes, layouts, one spelling of attributes."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import require
@@ -64,14 +64,23 @@ def extent(kernel: int, dilation: int) -> int:
     return dilation * (kernel - 1) + 1
 
 
-def convolved(sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Sizes:
+class SlidingWindow(NamedTuple):
+    """The window of a convolution or a pool, by spatial dimension."""
+
+    kernel: Sizes
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
+
+
+def convolved(sizes: Sizes, window: SlidingWindow) -> Sizes:
     """Output sizes of a convolution; `padding` is added on both sides.
 
     Raises:
         ValueError: the kernel does not fit into the padded input.
     """
     out_sizes = []
-    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+    for n, k, s, p, d in zip(sizes, *window, strict=True):
         require(
             n + 2 * p >= extent(k, d),
             f"a kernel that spans {extent(k, d)} does not fit into {n} + 2 * {p}",
@@ -80,9 +89,7 @@ def convolved(sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilati
     return tuple(out_sizes)
 
 
-def transposed(
-    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, added: Sizes, dilation: Sizes
-) -> Sizes:
+def transposed(sizes: Sizes, window: SlidingWindow, added: Sizes) -> Sizes:
     """Output sizes of a transposed convolution.
 
     Args:
@@ -92,7 +99,7 @@ def transposed(
         ValueError: the output padding is too large, or an output size is below 1.
     """
     out_sizes = []
-    for n, k, s, p, a, d in zip(sizes, kernel, stride, padding, added, dilation, strict=True):
+    for n, k, s, p, d, a in zip(sizes, *window, added, strict=True):
         require(a < max(s, d), f"output_padding {a} is not below stride {s} or dilation {d}")
         size = (n - 1) * s - 2 * p + extent(k, d) + a
         require(size >= 1, f"nothing is left of {n} with padding {p}: output size {size}")
@@ -100,9 +107,7 @@ def transposed(
     return tuple(out_sizes)
 
 
-def pooled(
-    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
-) -> Sizes:
+def pooled(sizes: Sizes, window: SlidingWindow, ceil_mode: bool) -> Sizes:
     """Output sizes of a pool.
 
     With `ceil_mode` a last window may hang over the end, but it must start inside the input or its
@@ -112,7 +117,7 @@ def pooled(
         ValueError: the padding is more than half of the kernel, or no window fits.
     """
     out_sizes = []
-    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+    for n, k, s, p, d in zip(sizes, *window, strict=True):
         span = extent(k, d)
         require(2 * p <= k, f"padding {p} is more than half of kernel size {k}")
         # where the last window starts, at most

@@ -55,16 +55,11 @@ def padded(length: int) -> int:
     return -(-length // WIDTHS_OF) * WIDTHS_OF
 
 
-def ids_and_mask(
-    texts: Sequence[Text], *, pad_id: int, width: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def ids_and_mask(texts: Sequence[Text], *, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows as arrays: tokens (B, T) int64 with padding at the end, and a mask (B, T) bool, true on
-    the answers' tokens.
-
-    Args:
-        width: T; None: the longest text, rounded up by `padded`.
+    the answers' tokens. T is the length of the longest text, rounded up by `padded`.
     """
-    width = width or padded(max(map(len, texts)))
+    width = padded(max(map(len, texts)))
     ids = np.full((len(texts), width), pad_id, dtype=np.int64)
     mask = np.zeros((len(texts), width), dtype=bool)
     for number, text in enumerate(texts):

@@ -44,8 +44,8 @@ def summed_axes(flow: Dataflow, call: Call) -> frozenset[int]:
     shape = flow.shape(call.arg("input"))
     if not shape:
         return frozenset()
-    if call.op.startswith("adaptive"):
-        spatial = int(call.op[-2])
+    if call.has(Trait.ADAPTIVE):
+        spatial = call.operator.spatial
         sizes = call.types[0].shape[-spatial:]
         return (
             frozenset(range(len(shape) - spatial, len(shape))) if set(sizes) == {1} else frozenset()
@@ -70,28 +70,37 @@ def is_flat(flow: Dataflow, value: Any, call: Call, axes: frozenset[int]) -> boo
     return all(shape[axis] == 1 for axis in axes)
 
 
-def has_bias(call: Call) -> bool:
-    return call.op == "linear" or call.operator.family == "convolution"
+def channel_axis(call: Call) -> int | None:
+    """The dimension of the result that the bias of a layer lies along, counted from the front.
+
+    None if the call is no layer with a weight and a bias.
+    """
+    dim = None if call.is_extern else call.operator.channel_dim
+    return None if dim is None else dim + call.types[0].rank * (dim < 0)
+
+
+def rounds_quotient(call: Call) -> bool:
+    """Whether the call divides and rounds the quotient to an integer."""
+    return call.op == "div" and call.arg("rounding_mode") is not None
+
+
+def permutation(call: Call, rank: int) -> tuple[int, ...]:
+    """For each dimension of the result of a call that permutes: the dimension of the input."""
+    if call.op == "permute":
+        return axes_of(call.arg("dims"), rank)
+    order = list(range(rank))
+    if rank >= 2:
+        a, b = (0, 1) if call.op == "t" else (call.arg("dim0"), call.arg("dim1"))
+        order[a], order[b] = order[b], order[a]
+    return tuple(order)
 
 
 def normalized_axes(flow: Dataflow, call: Call) -> tuple[frozenset[int], bool] | None:
     """(axes whose common shift the call takes back, whether a common scale too)."""
-    if not call.has(Trait.NORMALIZES):
+    if call.is_extern or call.operator.normalized_axes is None:
         return None
-    shape = flow.shape(call.arg("input"))
-    axes = range(len(shape))
-    if call.op in ("softmax", "log_softmax"):
-        return frozenset(axes_of(call.arg("dim"), len(shape))), False
-    if call.op in ("batch_norm", "batch_norm_train"):
-        is_train = call.arg("training")
-        return (frozenset(axes) - {1}, True) if is_train else None
-    if call.op == "instance_norm":
-        return (frozenset(axes) - {0, 1}, True) if call.arg("use_input_stats") else None
-    if call.op == "layer_norm":
-        count = len(call.arg("normalized_shape"))
-        return frozenset(axes[len(shape) - count :]), True
-    is_whole = call.arg("num_groups") != shape[1]
-    return frozenset(axes) - ({0} if is_whole else {0, 1}), True
+    axes = call.operator.normalized_axes(flow.program.bound(call))
+    return None if axes is None else (axes, not call.has(Trait.SOFTMAX))
 
 
 def deciding_values(program: Program) -> frozenset[str]:

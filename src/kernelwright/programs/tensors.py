@@ -9,8 +9,6 @@ from kernelwright.ops.operator import ALL_DTYPE_BYTES, Layout, TensorType
 MEMORY_FORMATS = ("contiguous", "channels_last", "preserve")
 """Values of a memory_format attribute; "channels_last" follows the tensor's rank."""
 
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-
 
 def torch_dtype(name: str) -> torch.dtype:
     dtype: torch.dtype = getattr(torch, name)

@@ -19,7 +19,7 @@ from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.workers.executor import Executor, Factory, Job
 from kernelwright.search.shelf import Shelf
-from kernelwright.search.sources import Sources, Writers
+from kernelwright.search.sources import Sources, Writers, Writing
 from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.timing.deadline import Deadline
@@ -54,9 +54,7 @@ class Tuner:
             extract(program, range(len(program.calls))),
             self._judge,
             self._sources,
-            writers=Writers.TEACHER,
-            limit=job["limit"],
-            seed=derive(job["seed"], text),
+            Writing(Writers.TEACHER, job["limit"], seed=derive(job["seed"], text)),
             deadline=Deadline(clock_s=time.monotonic() + job["for_s"]),
             is_whole=job["scope"] == PROGRAM,
         )

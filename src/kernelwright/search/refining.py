@@ -1,7 +1,7 @@
 """Refinement: a model reads why its answers for a fragment do not win, and answers again."""
 
 from kernelwright.search.form_work import MIN_WRITING_S, FormWork
-from kernelwright.search.sources import Sources
+from kernelwright.search.sources import Sources, Writing
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.verify.judge import Judge
 
@@ -44,9 +44,7 @@ def refined(
             fragment,
             judge,
             sources,
-            writers=work.writers,
-            limit=work.limit,
-            seed=0,
+            Writing(work.writers, work.limit, seed=0),
             deadline=work.deadline,
             is_whole=is_whole,
             first_answer=num_known,

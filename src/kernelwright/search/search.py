@@ -31,7 +31,7 @@ from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.refining import refined
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.siblings import kind, taken_over
-from kernelwright.search.sources import FailedSource, Sources, Writers
+from kernelwright.search.sources import FailedSource, Sources, Writers, Writing
 from kernelwright.search.telling.describe import Spent
 from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import (
@@ -368,9 +368,7 @@ class Search:
             candidates, _ = self._sources.written(
                 fragment,
                 judge.rules,
-                writers=work.writers,
-                limit=work.limit,
-                seed=derive(self._seed, text),
+                Writing(work.writers, work.limit, seed=derive(self._seed, text)),
             )
             ahead.submit(judge.warm, program_task(fragment, name="fragment"), candidates)
             return
@@ -441,9 +439,7 @@ class Search:
             fragment,
             judge,
             self._sources,
-            writers=writers,
-            limit=work.limit,
-            seed=derive(self._seed, text),
+            Writing(writers, work.limit, seed=derive(self._seed, text)),
             deadline=work.deadline,
             is_whole=scope == PROGRAM,
             first=self._shelf.similar(text, is_trusting=judge.trusted) if uses_shelf else (),
@@ -473,9 +469,11 @@ class Search:
             like,
             self._sources,
             self._judge.rules,
-            writers=work.writers,
-            limit=affordable(self._judge, MAX_CANDIDATES),
-            seed=derive(self._seed, text),
+            Writing(
+                work.writers,
+                affordable(self._judge, MAX_CANDIDATES),
+                seed=derive(self._seed, text),
+            ),
         )
         return [] if taken is None else [taken]
 

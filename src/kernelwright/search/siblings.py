@@ -11,7 +11,7 @@ from dataclasses import replace
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.fragments.fragment import Fragment
 from kernelwright.programs.program import Program
-from kernelwright.search.sources import Sources, Writers
+from kernelwright.search.sources import Sources, Writing
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.judging import Rules
 
@@ -45,17 +45,14 @@ def taken_over(
     like: Tuned,
     sources: Sources,
     rules: Rules,
-    *,
-    writers: Writers,
-    limit: int,
-    seed: int,
+    writing: Writing,
 ) -> Tuned | None:
     """The fragment with the schedule that won for another of its kind; None where the writers have
     none for it, or sums of products decide: which schedule is fast there is a matter of sizes."""
     program, best = fragment.program, like.best
     if best is None or like.winner is None or any(call.is_product for call in program.calls):
         return None
-    written, _ = sources.written(program, rules, writers=writers, limit=limit, seed=seed)
+    written, _ = sources.written(program, rules, writing)
     alike = [kernel for kernel in written if kernel.schedule == best.schedule] or written
     if not alike:
         return None

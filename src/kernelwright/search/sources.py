@@ -28,6 +28,17 @@ class Writers(Enum):
     MODELS = "the models"
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """The writers of candidates for a fragment, and what the teacher draws."""
+
+    writers: Writers
+    limit: int
+    """The most candidates of the teacher."""
+    seed: int
+    """The seed of the teacher's draws."""
+
+
 TEMPERATURE, TOP_P = 1.0, 0.95
 """How models draw answers beside the likeliest answer: the judge refuses wrong ones."""
 MENDS = 2
@@ -245,22 +256,20 @@ class Sources:
         self,
         program: Program,
         rules: Rules,
+        writing: Writing,
         *,
-        writers: Writers,
-        limit: int,
-        seed: int,
         first: int = 0,
     ) -> tuple[list[Candidate], list[Unread]]:
         """(Distinct candidates for a program, answers that are no candidates).
 
-        The teacher writes at most `limit` candidates. Models wrote theirs in `ask`.
+        Models wrote theirs in `ask`.
 
         Args:
-            seed: of the teacher's draws.
             first: the models' answers before this number are left out.
         """
         text = to_text(program)
-        if writers is Writers.TEACHER:
+        if writing.writers is Writers.TEACHER:
+            limit, seed = writing.limit, writing.seed
             key = text, limit, seed
             if key not in self._ours:
                 self._ours[key] = write(program, limit=limit, seed=seed, precision=rules.precision)

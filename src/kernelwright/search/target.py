@@ -20,6 +20,7 @@ from kernelwright.programs.text import to_text
 from kernelwright.search.arguments import Call, warn_of_weights
 from kernelwright.search.contest.graphed import can_be_graphed
 from kernelwright.search.module import emit
+from kernelwright.search.module.guards import LoweredModule
 from kernelwright.search.module.original import (
     factory_compiled,
     factory_original,
@@ -139,15 +140,18 @@ def _model(
     is_for_one_mode = depends_on_mode(
         module, lowered, lambda: lower_model(task.in_other_mode(), device)[1]
     )
+    traced = LoweredModule(
+        module=module,
+        lowered=lowered,
+        is_for_one_mode=is_for_one_mode,
+        sizes=sized.requested if sized else None,
+    )
     write = partial(
         emit.model_file,
         task.text,
-        lowered,
-        module=module,
+        traced,
         arguments=task.get_arguments() if task.get_arguments else ([], {}),
-        is_for_one_mode=is_for_one_mode,
         falls_back=falls_back,
-        sizes=sized.requested if sized else None,
     )
     write("")  # what cannot be written is refused before the search
     may_be_graphed = sized is None and can_be_graphed(lowered)
@@ -225,14 +229,17 @@ def _factory(spec: str, training: bool | None, falls_back: bool, dynamic: Sequen
     is_for_one_mode = depends_on_mode(
         module, lowered, lambda: _lower_in_other_mode(module, args, kwargs)
     )
+    traced = LoweredModule(
+        module=module,
+        lowered=lowered,
+        is_for_one_mode=is_for_one_mode,
+        sizes=sized.requested if sized else None,
+    )
     write = partial(
         emit.factory_file,
         spec,
-        lowered,
-        module=module,
-        is_for_one_mode=is_for_one_mode,
+        traced,
         falls_back=falls_back,
-        sizes=sized.requested if sized else None,
     )
     write("")  # what cannot be written is refused before the search
     return Target(

@@ -12,7 +12,7 @@ from kernelwright.programs.draws.positions import stay_in_range
 from kernelwright.programs.fragments.fragment import Fragment, extract
 from kernelwright.programs.program import Program
 from kernelwright.programs.traffic import eager_bytes, launches_added, moved_bytes
-from kernelwright.search.sources import Sources, Unread, Writers
+from kernelwright.search.sources import Sources, Unread, Writing
 from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.stages import stage
@@ -109,10 +109,8 @@ def tune(
     fragment: Fragment,
     judge: Judge,
     sources: Sources,
+    writing: Writing,
     *,
-    writers: Writers,
-    limit: int,
-    seed: int,
     deadline: Deadline,
     is_whole: bool = False,
     first: Sequence[Candidate] = (),
@@ -123,7 +121,7 @@ def tune(
     If the deadline ends the judging, the fragment stays in PyTorch.
 
     Args:
-        limit: the most candidates of each source.
+        writing: without a GPU, `affordable` lowers its limit.
         is_whole: the fragment has all calls of the program.
         first: further candidates, judged before those of the writers.
         first_answer: the models' answers before this number are left out.
@@ -131,14 +129,8 @@ def tune(
     program = fragment.program
     kind = family(program) or ""
     with stage("write"):
-        candidates, unread = sources.written(
-            program,
-            judge.rules,
-            writers=writers,
-            limit=affordable(judge, limit),
-            seed=seed,
-            first=first_answer,
-        )
+        writing = replace(writing, limit=affordable(judge, writing.limit))
+        candidates, unread = sources.written(program, judge.rules, writing, first=first_answer)
     candidates = list({candidate.source: candidate for candidate in (*first, *candidates)}.values())
     if not judge.on_gpu:
         candidates.sort(key=lambda candidate: moved_bytes(program, candidate))

@@ -8,7 +8,6 @@ where their results are read.
 import threading
 import time
 from contextlib import ContextDecorator
-from types import TracebackType
 from typing import Self
 
 
@@ -38,12 +37,7 @@ class stage(ContextDecorator):
         _open.begun.append((time.perf_counter(), []))
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         begin_s, inside_s = _open.begun.pop()
         took_s = time.perf_counter() - begin_s
         if _open.begun:

@@ -3,15 +3,13 @@
 docs/sft.md explains every setting; recipes/sft has examples.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
-from kernelwright.core.record import Record
 from kernelwright.policy.tokenizer import Longest
 
 FRESH = "fresh"
@@ -194,7 +192,7 @@ class CheckpointSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SupervisedRecipe:
+class SupervisedRecipe(strict.Recipe):
     """All settings of a run of `train sft`.
 
     The constructor raises UsageError for values that are out of range or contradict each other.
@@ -252,21 +250,6 @@ class SupervisedRecipe:
                 f"{self.data.max_tokens} tokens fits in",
                 remedy="raise it, or lower data.max_tokens",
             )
-
-    @classmethod
-    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
-        """Read a recipe from a TOML file. Its file names are relative to the current folder.
-
-        Args:
-            changes: settings in place of the file's, "optimizer.clip = 0.5" each.
-
-        Raises:
-            UsageError: it cannot be read, or says what a recipe does not know.
-        """
-        return strict.load(path, lambda values: strict.read(cls, strict.changed(values, changes)))
-
-    def to_json(self) -> Record:
-        return asdict(self)
 
     def rows(self, processes: int) -> tuple[int, int]:
         """Rows of a forward pass, and forward passes of an optimiser step, of each process.

@@ -43,10 +43,8 @@ def program_of(ref: Path) -> Program:
 def verify_steps(
     program: Program,
     candidate: str,
+    judging: JudgeOptions,
     *,
-    device: str,
-    precision: str,
-    mode: str,
     progress: Say | None = None,
 ) -> list[StepVerdict]:
     """Returns the verdict on each step of a candidate that can be judged alone
@@ -54,14 +52,12 @@ def verify_steps(
 
     Args:
         candidate: source that defines `fused_operator`.
-        device, precision, mode: as of `verify.api.verify`.
 
     Raises:
         UsageError: an option is wrong.
         InfraError: our side broke.
     """
     steps = steps_of(candidate, program)
-    judging = JudgeOptions(device=device, precision=precision, mode=mode)
     with Judge(judging, times=False, progress=progress, trusted=False) as judge:
         return [
             StepVerdict(

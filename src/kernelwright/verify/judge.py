@@ -16,7 +16,6 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from threading import Thread
-from types import TracebackType
 from typing import Self
 
 import torch
@@ -104,12 +103,7 @@ class Judge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._screening.close()
         self.recycled.close()
 
@@ -229,7 +223,8 @@ class Judge:
                 if self._takes_times:
                     self._say("taking times")
                     budget_s = TIMING_SHARE * self.budget_s
-                    clock.time_trial(sessions.now(), cases.base, trial, self.seed, budget_s)
+                    timing = clock.CandidateTiming(sessions.now(), cases.base, trial, self.seed)
+                    clock.time_trial(timing, budget_s)
                 self._probe(trial, sessions, cases)
                 if self._takes_times and cases.is_large:
                     trial.advice.append(
@@ -238,7 +233,8 @@ class Judge:
                 elif self._takes_times:  # last: a capture that fails may cost the guest
                     self._say("timing CUDA graphs")
                     budget_s = GRAPHS_SHARE * self.budget_s
-                    clock.time_graphs(sessions.now(), cases.base, trial, self.seed, budget_s)
+                    timing = clock.CandidateTiming(sessions.now(), cases.base, trial, self.seed)
+                    clock.time_graphs(timing, budget_s)
         return trial
 
     def _cases(self, base: Task) -> Cases:

@@ -72,6 +72,16 @@ def live(trial: Trial, sessions: Lasting, cases: Cases) -> None:
     trial.passed("calls in a row")
 
 
+@dataclass(frozen=True, slots=True)
+class BothSides:
+    """An instance of the candidate, and the reference that makes the same calls."""
+
+    session: Session
+    reference: Live
+    instance: int
+    """The number of the candidate's instance in the session."""
+
+
 @dataclass(slots=True)
 class _Life:
     """The calls in a row of one candidate, and what the next call depends on."""
@@ -92,9 +102,8 @@ class _Life:
         A candidate that keeps results under an incomplete key (an address, an object, a sample of
         the values) gives a stale result in one of these calls.
         """
-        session, reference = self.sessions.now(), self._reference()
-        instance = session.instance(self.trial.name, self.cases.base)
-        say = partial(self._call, session, reference, instance, "in a row")
+        sides = self._both_sides(self.sessions.now())
+        say = partial(self._call, sides, "in a row")
         first = self._inputs()
         say(inputs=first)
         for _ in range(2):
@@ -102,7 +111,7 @@ class _Life:
         say(inputs=first)
         for other in self._alike(first):
             say(inputs=other)
-        self._end(session, instance)
+        self._end(sides)
 
     def _alike(self, first: list[Any]) -> Iterator[list[Any]]:
         """Yields inputs that differ little from the inputs before: in another order, exchanged,
@@ -175,53 +184,57 @@ class _Life:
         moved parameters."""
         task, name = self.cases.base, self.trial.name
         assert isinstance(task, ModuleTask)
-        session, reference = self.sessions.now(), self._reference()
-        instance = session.instance(name, task)
+        session = self.sessions.now()
+        sides = self._both_sides(session)
         ways = list(DROP_IN_WAYS if self.trial.rules.is_drop_in else WAYS)
         random.Random(self.cases.seed).shuffle(ways)
         # Two instances with other weights, called in turn: state of the class or of the file would
         # serve the wrong instance.
-        second, twin = session.instance(name, task), self._reference()
-        its_own = self._renew(session, twin, second, -1, "copy")
-        self._renew(session, reference, instance, -2, "copy")
-        self._call(session, twin, second, "a second instance", its_own)
-        self._call(session, reference, instance, "the first beside a second", self._with(-2))
+        twin = self._both_sides(session)
+        its_own = self._renew(twin, -1, "copy")
+        self._renew(sides, -2, "copy")
+        self._call(twin, "a second instance", its_own)
+        self._call(sides, "the first beside a second", self._with(-2))
         now = self._with(-2)
         for number, how in enumerate(ways):
             # The same inputs before and after: a result that is kept without the weights is stale.
             last = self._inputs()
-            self._call(session, reference, instance, "before new weights", now, inputs=last)
-            now = self._renew(session, reference, instance, number, how)
+            self._call(sides, "before new weights", now, inputs=last)
+            now = self._renew(sides, number, how)
             what = f"the same inputs after new weights ({how})"
-            self._call(session, reference, instance, what, now, inputs=last)
+            self._call(sides, what, now, inputs=last)
         part = random.Random(derive(self.cases.seed, "part")).randrange(MAX_PART)
         for number in range(part, part + NUM_PARTS):
             # A kernel that watches one parameter, or one value, for updates misses this change.
             before = now.state(self.cases.rules.device)
             now = now.with_part_of_weights_moved(derive(self.cases.seed, "part") >> 1, number)
-            self._give(session, reference, instance, now, "copy", before)
+            self._give(sides, now, "copy", before)
             what = "the same inputs after a part of the weights is new"
-            self._call(session, reference, instance, what, now, inputs=last)
-        other = self._if_possible("a deep copy", lambda: session.guest.duplicate(name, instance))
+            self._call(sides, what, now, inputs=last)
+        other = self._if_possible(
+            "a deep copy", lambda: session.guest.duplicate(name, sides.instance)
+        )
         if other is not None:
-            copy = reference.duplicate()
-            its_own = self._renew(session, copy, other, len(ways), "copy")
-            self._call(session, copy, other, "a deep copy with weights of its own", its_own)
-            self._call(session, reference, instance, "the original beside its copy", now)
+            copy = BothSides(session, sides.reference.duplicate(), other)
+            its_own = self._renew(copy, len(ways), "copy")
+            self._call(copy, "a deep copy with weights of its own", its_own)
+            self._call(sides, "the original beside its copy", now)
             session.guest.drop(name, other)
         # `.to` gives parameters new memory: addresses that a kernel keeps are dangling then.
-        self._if_possible("moved parameters", lambda: session.guest.move(name, instance))
-        self._call(session, reference, instance, "after parameters have moved", now)
-        now = self._renew(session, reference, instance, len(ways) + 1, "copy")
-        self._call(session, reference, instance, "after new weights of moved parameters", now)
-        self._end(session, second)
-        self._end(session, instance)
+        self._if_possible("moved parameters", lambda: session.guest.move(name, sides.instance))
+        self._call(sides, "after parameters have moved", now)
+        now = self._renew(sides, len(ways) + 1, "copy")
+        self._call(sides, "after new weights of moved parameters", now)
+        self._end(twin)
+        self._end(sides)
 
-    def _reference(self) -> Live:
-        """Returns the reference in the state at the start, with answers for the policy in force."""
-        rules = self.cases.rules
-        with self.cases.base.usage():
-            return self.cases.base.live(rules.device, tf32=rules.precision is Precision.TF32)
+    def _both_sides(self, session: Session) -> BothSides:
+        """Returns a new instance of the candidate, and the reference in the state at the start. The
+        answers of the reference are for the policy in force."""
+        rules, base = self.cases.rules, self.cases.base
+        with base.usage():
+            reference = base.live(rules.device, tf32=rules.precision is Precision.TF32)
+        return BothSides(session, reference, session.instance(self.trial.name, base))
 
     def _with(self, number: int) -> ModuleTask:
         """Returns the task with the weights of this number, which are drawn at the first use."""
@@ -232,19 +245,15 @@ class _Life:
             self.weights[number] = task.with_other_weights(seed)
         return self.weights[number]
 
-    def _renew(
-        self, session: Session, reference: Live, instance: int, number: int, how: str
-    ) -> ModuleTask:
+    def _renew(self, sides: BothSides, number: int, how: str) -> ModuleTask:
         """Gives both sides the weights of this number, and returns the task with these weights."""
         other = self._with(number)
-        self._give(session, reference, instance, other, how)
+        self._give(sides, other, how)
         return other
 
     def _give(
         self,
-        session: Session,
-        reference: Live,
-        instance: int,
+        sides: BothSides,
         task: ModuleTask,
         how: str,
         before: Mapping[str, torch.Tensor] | None = None,
@@ -259,8 +268,8 @@ class _Life:
         weights = task.state(self.cases.rules.device)
         if before is not None:
             weights = {n: v for n, v in weights.items() if not torch.equal(v, before[n])}
-        reference.load(weights)
-        session.set_weights(self.trial.name, instance, weights, how)
+        sides.reference.load(weights)
+        sides.session.set_weights(self.trial.name, sides.instance, weights, how)
 
     def _if_possible(self, what: str, step: Callable[[], int | None]) -> int | None:
         """Returns the result of the step; None where the candidate refuses, which `fixed` allows.
@@ -283,9 +292,7 @@ class _Life:
 
     def _call(
         self,
-        session: Session,
-        reference: Live,
-        instance: int,
+        sides: BothSides,
         what: str,
         task: Task | None = None,
         *,
@@ -315,12 +322,12 @@ class _Life:
         )
         task, rules = task or self.cases.base, self.cases.rules
         inputs = self._inputs() if inputs is None else inputs
-        before = reference.module_now()
+        before = sides.reference.module_now()
         with task.usage():
-            answer = reference.answer(inputs, case.generator)
-        called = session.call_on(
+            answer = sides.reference.answer(inputs, case.generator)
+        called = sides.session.call_on(
             self.trial.name,
-            instance,
+            sides.instance,
             replace(Posed(case, inputs, answer).call(), is_held=True),
         )
         comparison = compare(called.ran.outputs, answer.outputs, rules.precision)
@@ -330,7 +337,7 @@ class _Life:
             start = self._start(task, before, posed)
             looks_again = start is not None
             self.trial.check(
-                session, start or task, posed, called, comparison, looks_again=looks_again
+                sides.session, start or task, posed, called, comparison, looks_again=looks_again
             )
         except Rejected as rejected:
             rejected.message += f" [call {self.num_calls} without a new start, {what}]"
@@ -364,13 +371,14 @@ class _Life:
         manner = manner_of(dice, dice.randrange(1, 5), dice.randrange(MAX_FIRST_TURN))
         return replace(manner, keeps_objects=keeps_objects)
 
-    def _end(self, session: Session, instance: int) -> None:
+    def _end(self, sides: BothSides) -> None:
         """Lets the kept outputs of earlier calls go, and drops the instance (0: there is none)."""
-        if session.guest.alive:
+        guest = sides.session.guest
+        if guest.alive:
             with faults():
-                session.guest.let_go()
-                if instance:
-                    session.guest.drop(self.trial.name, instance)
+                guest.let_go()
+                if sides.instance:
+                    guest.drop(self.trial.name, sides.instance)
 
 
 def _is_float(value: object) -> bool:

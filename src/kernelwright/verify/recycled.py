@@ -47,7 +47,7 @@ from kernelwright.verify.room import Hold
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.tasks.shared_cases import MAX_POSED_BYTES, CaseStore, Shapes, groups
 from kernelwright.verify.tasks.task import ModuleTask, Task
-from kernelwright.verify.times.clock import time_alone
+from kernelwright.verify.times.clock import CandidateTiming, time_alone
 from kernelwright.verify.times.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
 
@@ -326,7 +326,8 @@ class Recycled:
             task = prepared.shapes.task
             session = Session(task, guest, self.rules.device)
             trial.load(session)
-            time_alone(session, task, trial, self.seed, budget_s, self._answers)
+            timing = CandidateTiming(session, task, trial, self.seed)
+            time_alone(timing, budget_s, self._answers)
 
         trial = prepared.trial
         if trial.rejection is None:

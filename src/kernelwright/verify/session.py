@@ -11,7 +11,7 @@ from kernelwright.core.candidate import uses_compile
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox.host.guest import Guest
 from kernelwright.sandbox.shared.contract import GuestCall, GuestFault, Ran, Timed
-from kernelwright.sandbox.shared.manner import WATCHED, Manner
+from kernelwright.sandbox.shared.manner import Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.rejection import Rejected, faults
 from kernelwright.verify.tasks.task import META, ModuleTask, Task
@@ -264,16 +264,7 @@ class Session:
         with faults():
             self._restart(name, self.task, is_compiled=True)
 
-    def prepare(
-        self,
-        name: str,
-        inputs: Sequence[Any],
-        seed: int,
-        poison: float,
-        *,
-        is_replay: bool = False,
-        manner: Manner = WATCHED,
-    ) -> None:
+    def prepare(self, name: str, call: GuestCall, *, is_replay: bool = False) -> None:
         """Gives the next timed call its inputs, and buffers as at the start. If the reference has
         hidden state, attributes start anew too. All else that a candidate keeps from its first call
         stays."""
@@ -285,15 +276,7 @@ class Session:
                 buffers = dict(task.module(self.device).named_buffers())
                 instance = loaded.captured if is_replay else loaded.instance
                 self.set_weights(name, instance, {n: b.detach() for n, b in buffers.items()})
-            self.guest.prepare(
-                name,
-                inputs,
-                seed,
-                poison,
-                is_replay=is_replay,
-                manner=manner,
-                instance=loaded.instance,
-            )
+            self.guest.prepare(name, call, is_replay=is_replay, instance=loaded.instance)
 
     def time(self, *, is_idle: bool = False, repeats: int = 1, pause_ms: float = 0.0) -> Timed:
         with faults():

@@ -289,10 +289,10 @@ class Trial:
         Raises `Rejected` with the more precise reason, if rounding does not explain the values."""
         case = posed.case
         try:
-            errors = second_look.look_again(
-                wrong, task, posed.inputs, case.generator, called.ran.outputs, posed.answer.outputs,
-                self.rules,
-            )  # fmt: skip
+            reference = second_look.ReferenceCall(
+                task, posed.inputs, case.generator, posed.answer.outputs
+            )
+            errors = second_look.look_again(wrong, called.ran.outputs, reference, self.rules)
         except WrongOutputs as still:
             wrong = still
         else:
@@ -388,9 +388,11 @@ class Trial:
                 if not called.ran.suppressed:
                     return False
             checks.check_structure(called.ran, posed.answer)
-            second_look.check_values(  # the rule that judges the outputs with kernels
-                task, posed.inputs, call.seed, called.ran.outputs, posed.answer.outputs, self.rules
+            reference = second_look.ReferenceCall(
+                task, posed.inputs, call.seed, posed.answer.outputs
             )
+            # The rule that judges the outputs with kernels.
+            second_look.check_values(called.ran.outputs, reference, self.rules)
             checks.check_state(called, posed.answer, self.rules.precision, is_drop_in=False)
             checks.check_inputs(called.ran, posed.answer, self.rules.precision)
         except Rejected:

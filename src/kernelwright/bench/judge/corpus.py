@@ -26,6 +26,7 @@ from kernelwright.core.record import Record
 
 if TYPE_CHECKING:
     from kernelwright.verify.judge import Judge
+    from kernelwright.verify.judging import JudgeOptions
 
 CHECKER = Path("src", "kernelbench", "kernel_static_checker.py")
 """In a checkout of KernelBench."""
@@ -194,32 +195,33 @@ def _judge_all(
 
 
 @cache
-def _judge_of(
-    device: str, mode: str, large: bool, grade: str, contract: str, checks: str
-) -> "Judge":
+def _judge_of(judging: "JudgeOptions", large: bool) -> "Judge":
     """The judge of this process for all files with these settings, until the process ends."""
     import torch
 
     from kernelwright.verify.judge import Judge
-    from kernelwright.verify.judging import JudgeOptions
 
     torch.set_num_threads(1)
-    judging = JudgeOptions(
-        device=device, mode=mode, contract=contract, grade=grade, checks=checks, wall_s=CALL_S
-    )
     return Judge(judging, large=large, trusted=False)
 
 
 def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
     """The record of one file, made in a process of the pool. If our side fails, it is tried once
     more."""
+    from kernelwright.verify.judging import JudgeOptions
     from kernelwright.verify.tasks.load import load_task
 
     begin_s = time.monotonic()
-    mode, large = entry.facts.get("mode", "pure"), entry.facts.get("large") == "yes"
     candidate = Candidate(source=entry.path.read_text(encoding="utf-8"), origin="file")
-    contract = entry.facts.get("contract", "fixed")
-    judge = _judge_of(device, mode, large, grade, contract, checks)
+    judging = JudgeOptions(
+        device=device,
+        mode=entry.facts.get("mode", "pure"),
+        contract=entry.facts.get("contract", "fixed"),
+        grade=grade,
+        checks=checks,
+        wall_s=CALL_S,
+    )
+    judge = _judge_of(judging, entry.facts.get("large") == "yes")
     for attempt in range(2):
         try:
             verdict = judge.verify(load_task(entry.task, judge.rules.device), candidate)
@@ -233,8 +235,8 @@ def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
     return {
         "record": "corpus_case",
         **entry.head(),
-        "mode": mode,
-        "contract": contract,
+        "mode": judging.mode,
+        "contract": judging.contract,
         "device": verdict.device,
         "grade": verdict.grade,
         "accepted": verdict.accepted,

@@ -1,13 +1,9 @@
 """A recipe of a pool: programs, the writer, which answers are judged, how. TOML (docs/pool.md)."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Self
+from dataclasses import dataclass
 
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
-from kernelwright.core.record import Record
 from kernelwright.policy.names import EMBEDDED
 from kernelwright.verify.many.recipe import JudgeRecipe
 
@@ -92,7 +88,7 @@ class JudgingSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PoolRecipe:
+class PoolRecipe(strict.Recipe):
     """All settings of a pool. The constructor raises UsageError for values out of range."""
 
     programs: PoolPrograms
@@ -113,18 +109,3 @@ class PoolRecipe:
             )
         if min(choice.best, choice.random, choice.compiled, writer.teacher) < 0:
             raise UsageError(f"choice: {choice}", remedy="give numbers of 0 or more")
-
-    @classmethod
-    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
-        """Read a recipe from a TOML file. Its file names are relative to the current folder.
-
-        Args:
-            changes: settings in place of the file's, "writer.samples = 8" each.
-
-        Raises:
-            UsageError: it cannot be read, or says what a recipe does not know.
-        """
-        return strict.load(path, lambda values: strict.read(cls, strict.changed(values, changes)))
-
-    def to_json(self) -> Record:
-        return asdict(self)

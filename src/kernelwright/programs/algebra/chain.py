@@ -11,7 +11,7 @@ from kernelwright.ops.operator import Numerics
 from kernelwright.ops.registry import names_with
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.site import Site, is_float
-from kernelwright.programs.dataflow import axes_of, is_flat, operands, summed_axes
+from kernelwright.programs.dataflow import axes_of, is_flat, operands, rounds_quotient, summed_axes
 from kernelwright.programs.program import Call, Ref
 
 _ADDING, _SCALING = names_with(Trait.ADDS), names_with(Trait.SCALES)
@@ -110,7 +110,8 @@ def _passed(site: Site, call: Call, axes: frozenset[int], *, flat: bool) -> Ref 
     if len(whole) != 1 or site.type_of(whole[0]).dtype != call.types[0].dtype:
         return None
     is_scale = call.op in _SCALING
-    if call.op == "div" and (whole[0] != call.arg("input") or call.arg("rounding_mode")):
+    is_divisor = is_scale and not call.operator.commutes and whole[0] != call.arg("input")
+    if is_divisor or rounds_quotient(call):
         return None
     if not is_scale and call.arg("alpha") != 1:
         return None

@@ -3,8 +3,9 @@
 from math import isfinite, prod
 from typing import Any
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.site import Site, is_float
-from kernelwright.programs.dataflow import has_bias
+from kernelwright.programs.dataflow import channel_axis, rounds_quotient
 from kernelwright.programs.program import Call, Ref
 
 _LEAST, _MOST = 1e-30, 1e30
@@ -38,19 +39,19 @@ def _scaled(site: Site, value: Any, factor: float) -> Ref:
 
 def _factor(call: Call) -> float | None:
     """The number that a call multiplies its input by."""
-    if call.op not in ("mul", "div") or not isinstance(call.arg("input"), Ref):
+    if not call.has(Trait.SCALES) or not isinstance(call.arg("input"), Ref):
         return None
     number = call.arg("other")
     if isinstance(number, Ref) or number == 0 or not isfinite(number):
         return None
-    if call.op == "div":
-        return None if call.arg("rounding_mode") is not None else 1 / number
-    return float(number)
+    if rounds_quotient(call):
+        return None
+    return 1 / number if call.op == "div" else float(number)
 
 
 def _shift(call: Call) -> float | None:
     """The number that a call adds to its input."""
-    if call.op not in ("add", "sub") or not isinstance(call.arg("input"), Ref):
+    if not call.has(Trait.SHIFTS) or not isinstance(call.arg("input"), Ref):
         return None
     number = call.arg("other")
     if isinstance(number, Ref) or not isfinite(number):
@@ -61,7 +62,7 @@ def _shift(call: Call) -> float | None:
 def own_multiple(site: Site) -> tuple[Ref, ...] | None:
     """x + x, a * x + x, a * x - b * x: one factor."""
     call = site.call
-    if call.op not in ("add", "sub") or call.arg("alpha") != 1 or not is_float(call.types[0]):
+    if not call.has(Trait.SHIFTS) or call.arg("alpha") != 1 or not is_float(call.types[0]):
         return None
     (one, a), (other, b) = (_multiple(site, call.arg(name)) for name in ("input", "other"))
     if one is None or one != other:
@@ -89,12 +90,14 @@ def folded_scale(site: Site) -> tuple[Ref, ...] | None:
     if scaling is None or (index := site.lone_maker(site.call.arg("input"))) is None:
         return None
     product = site.flow.program.calls[index]
-    if not has_bias(product) or _channel(product) != _normalized_channel(site, product):
+    channel = channel_axis(product)
+    # A batch norm has its channels in dimension 1. The shape of a factor says the dimension.
+    if channel is None or (site.call.op == "batch_norm" and channel != 1):
         return None
     if prod(site.shape(product.arg("weight"))) * MANY_OUTPUTS > product.types[0].numel:
         return None
     factor, shift = scaling
-    channels = product.types[0].shape[_channel(product)]
+    channels = product.types[0].shape[channel]
     if isinstance(factor, Ref):
         factor = _by_channel(site, factor, product, channels)
     if factor is None:
@@ -107,15 +110,6 @@ def folded_scale(site: Site) -> tuple[Ref, ...] | None:
     if shift is not None:
         bias = shift if bias is None else site.emit("add", input=bias, other=shift)
     return (site.emit(product.op, **{**values, "bias": bias}),)
-
-
-def _channel(product: Call) -> int:
-    return product.types[0].rank - 1 if product.op == "linear" else 1
-
-
-def _normalized_channel(site: Site, product: Call) -> int:
-    """A batch norm has its channels in dimension 1; a factor is shaped for where it belongs."""
-    return 1 if site.call.op == "batch_norm" else _channel(product)
 
 
 def _of_factor(site: Site) -> tuple[Any, None] | None:
@@ -147,7 +141,7 @@ def _by_channel(site: Site, factor: Ref, product: Call, channels: int) -> Ref | 
     """A factor as (channels,); None where it is not one number for each."""
     if site.shape(factor) == (channels,) and site.call.op == "batch_norm":
         return factor
-    rank, axis = product.types[0].rank, _channel(product)
+    rank, axis = product.types[0].rank, channel_axis(product)
     shape = site.shape(factor)
     full = (1,) * (rank - len(shape)) + shape
     wanted = tuple(channels if i == axis else 1 for i in range(rank))
@@ -160,7 +154,7 @@ def _scaled_weight(site: Site, product: Call, factor: Any) -> Ref:
     if not isinstance(factor, Ref):
         return site.emit("mul", input=weight, other=factor)
     shape = site.shape(weight)
-    if not product.op.startswith("conv_transpose"):
+    if not product.has(Trait.TRANSPOSED):
         column = site.reshaped(factor, (shape[0], *(1,) * (len(shape) - 1)))
         return site.emit("mul", input=weight, other=column)
     # The output channel is (group, column) there: the groups are rows of the weight.

@@ -5,7 +5,7 @@ from typing import Any
 
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.site import Site, is_float
-from kernelwright.programs.dataflow import axes_of
+from kernelwright.programs.dataflow import axes_of, rounds_quotient
 from kernelwright.programs.draws.ranges import idle_range, value_range
 from kernelwright.programs.program import Call, Ref
 
@@ -23,17 +23,16 @@ def neutral_number(site: Site) -> tuple[Ref, ...] | None:
     neutral = None if call.is_extern else call.operator.neutral
     if neutral is None:
         return None
-    other = call.arg("exponent" if call.op == "pow" else "other")
+    other = call.arg(call.operator.params[1].name)
     if isinstance(other, Ref) or other != neutral:
         is_first = bool(call.operator.commutes) and call.arg("input") == neutral
         return (other,) if is_first and isinstance(other, Ref) and _alpha(call) == 1 else None
-    is_rounded = call.op == "div" and call.arg("rounding_mode") is not None
     value = call.arg("input")
-    return (value,) if isinstance(value, Ref) and not is_rounded else None
+    return (value,) if isinstance(value, Ref) and not rounds_quotient(call) else None
 
 
 def _alpha(call: Call) -> Any:
-    return call.arg("alpha") if call.op in ("add", "sub") else 1
+    return call.arg("alpha") if call.has(Trait.SHIFTS) else 1
 
 
 def idle_activation(site: Site) -> tuple[Ref, ...] | None:
@@ -133,7 +132,7 @@ def single_element(site: Site) -> tuple[Ref, ...] | None:
     axes = axes_of(call.arg("dim"), len(shape)) if shape else ()
     if not is_float(site.type_of(value)) or prod(shape[axis] for axis in axes) != 1:
         return None
-    if call.op in ("softmax", "log_softmax"):
+    if call.has(Trait.SOFTMAX):
         return (site.emit("ones_like" if call.op == "softmax" else "zeros_like", input=value),)
     if call.op == "norm":
         if call.arg("ord") not in (1, 2, inf) or call.arg("dtype") is not None:

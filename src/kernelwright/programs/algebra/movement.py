@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.site import Site
-from kernelwright.programs.dataflow import axes_of
+from kernelwright.programs.dataflow import axes_of, permutation
 from kernelwright.programs.fragments.fragment import PERMUTING, RESHAPING
-from kernelwright.programs.program import Call, Ref
+from kernelwright.programs.program import Ref
 
 
 def idle_view(site: Site) -> tuple[Ref, ...] | None:
@@ -28,26 +29,14 @@ def idle_view(site: Site) -> tuple[Ref, ...] | None:
 
 def _restored(site: Site) -> tuple[Ref, ...] | None:
     """The value that a chain of permutes gives back."""
-    value, order = site.call.arg("input"), _order(site.call, site.call.types[0].rank)
+    value, order = site.call.arg("input"), permutation(site.call, site.call.types[0].rank)
     while order != tuple(range(len(order))):
         before = site.maker(value)
         if before is None or before.op not in PERMUTING:
             return None
-        first = _order(before, len(order))
+        first = permutation(before, len(order))
         value, order = before.arg("input"), tuple(first[axis] for axis in order)
     return (value,)
-
-
-def _order(call: Call, rank: int) -> tuple[int, ...]:
-    """For each dimension of the result, which one of the input it is."""
-    order = list(range(rank))
-    if call.op == "permute":
-        return axes_of(call.arg("dims"), rank) if rank else ()
-    if rank < 2:
-        return tuple(order)
-    a, b = (0, 1) if call.op == "t" else (call.arg("dim0"), call.arg("dim1"))
-    order[a], order[b] = order[b], order[a]
-    return tuple(order)
 
 
 def idle_copy(site: Site) -> tuple[Ref, ...] | None:
@@ -88,7 +77,7 @@ def rejoined_pieces(site: Site) -> tuple[Ref, ...] | None:
         return None
     pieces = site.call.arg("tensors")
     before = site.maker(pieces[0])
-    if before is None or before.op not in ("chunk", "split"):
+    if before is None or not before.has(Trait.SPLITS):
         return None
     rank = site.call.types[0].rank
     is_same = axes_of(site.call.arg("dim"), rank) == axes_of(before.arg("dim"), rank)

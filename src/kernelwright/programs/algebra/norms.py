@@ -5,7 +5,7 @@ from math import prod
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.chain import sum_at
 from kernelwright.programs.algebra.site import Site
-from kernelwright.programs.dataflow import has_bias, is_flat, normalized_axes, operands
+from kernelwright.programs.dataflow import channel_axis, is_flat, normalized_axes, operands
 from kernelwright.programs.program import Call, Ref
 
 
@@ -25,19 +25,19 @@ def cancelled_shift(site: Site) -> tuple[Ref, ...] | None:
 
 def _unshifted(site: Site, before: Call, axes: frozenset[int]) -> Ref | None:
     """The result of a call without the value that it adds evenly over the axes."""
-    if before.op in ("add", "sub"):
+    if before.has(Trait.SHIFTS):
         whole, rest = operands(site.flow, before)
-        is_first = bool(whole) and (before.op == "add" or whole[0] == before.arg("input"))
+        is_first = bool(whole) and (before.operator.commutes or whole[0] == before.arg("input"))
         is_scaled = before.arg("alpha") != 1 and whole[:1] != [before.arg("input")]
         is_even = all(is_flat(site.flow, other, before, axes) for other in rest)
         is_shift = len(whole) == 1 and is_first and is_even and not is_scaled
         keeps_dtype = is_shift and site.type_of(whole[0]).dtype == before.types[0].dtype
         return whole[0] if keeps_dtype else None
-    if has_bias(before) and before.arg("bias") is not None:
-        rank = before.types[0].rank
-        is_batched = before.op == "linear" or rank == len(site.shape(before.arg("weight")))
-        channel = rank - 1 if before.op == "linear" else 1
-        if is_batched and channel not in axes:
+    channel = channel_axis(before)
+    if channel is not None and before.arg("bias") is not None:
+        is_window = before.operator.family == "convolution"
+        is_batched = before.types[0].rank == len(site.shape(before.arg("weight")))
+        if (is_batched or not is_window) and channel not in axes:
             return site.emit(before.op, **{**dict(before.args), "bias": None})
     return None
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.chain import chain_to
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Call, Ref
@@ -10,7 +11,7 @@ from kernelwright.programs.program import Call, Ref
 def _is_plain(pool: Call) -> bool:
     """Windows that lie inside the input, each with weights that add up to one."""
     is_default = not any(pool.arg("padding")) and not pool.arg("ceil_mode")
-    if pool.op.startswith("avg"):
+    if pool.has(Trait.AVERAGES_WINDOWS):
         return is_default and (pool.op == "avg_pool1d" or pool.arg("divisor_override") is None)
     return is_default and set(pool.arg("dilation")) == {1}
 
@@ -21,7 +22,7 @@ def idle_pool(site: Site) -> tuple[Ref, ...] | None:
     if call.operator.family != "pooling" or call.op == "interpolate":
         return None
     value = call.arg("input")
-    if call.op.startswith("adaptive"):
+    if call.has(Trait.ADAPTIVE):
         return (value,) if site.shape(value) == call.types[0].shape else None
     is_idle = _is_plain(call) and {*call.arg("kernel_size"), *call.arg("stride")} == {1}
     return (value,) if is_idle else None
@@ -31,14 +32,16 @@ def merged_pools(site: Site) -> tuple[Ref, ...] | None:
     """Two pools of a kind as one with larger windows; averages only over windows that share
     nothing."""
     call = site.call
-    if call.op.startswith("adaptive") or "_pool" not in call.op or not _is_plain(call):
+    if not call.operator.traits & {Trait.AVERAGES_WINDOWS, Trait.LARGEST_OF_WINDOWS}:
+        return None
+    if not _is_plain(call):
         return None
     index = site.lone_maker(call.arg("input"))
     before = None if index is None else site.flow.program.calls[index]
     if before is None or before.op != call.op or not _is_plain(before):
         return None
     inner, step = before.arg("kernel_size"), before.arg("stride")
-    if call.op.startswith("avg") and inner != step:
+    if call.has(Trait.AVERAGES_WINDOWS) and inner != step:
         return None
     outer = call.arg("kernel_size")
     kernel = tuple(k + (n - 1) * s for k, n, s in zip(inner, outer, step, strict=True))
@@ -53,7 +56,7 @@ def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
     The new convolution computes only the positions that the pool returns.
     """
     call = site.call
-    if not call.op.startswith("avg_pool") or not _is_plain(call):
+    if not call.has(Trait.AVERAGES_WINDOWS) or not _is_plain(call):
         return None
     rank = call.types[0].rank
     spatial = frozenset(range(2, rank))
@@ -61,10 +64,10 @@ def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
     if chain is None or chain.product.operator.family != "convolution":
         return None
     product = chain.product
-    is_same_space = rank == len(site.shape(product.arg("weight"))) == int(call.op[-2]) + 2
+    is_same_space = rank == len(site.shape(product.arg("weight"))) == call.operator.spatial + 2
     if not is_same_space or set(product.arg("dilation")) != {1}:
         return None
-    is_transposed = product.op.startswith("conv_transpose")
+    is_transposed = product.has(Trait.TRANSPOSED)
     summed = (_of_transposed if is_transposed else _of_plain)(site, product)
     return None if summed is None else (chain.behind(site, summed, "mean", spatial),)
 

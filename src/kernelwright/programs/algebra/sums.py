@@ -16,9 +16,13 @@ def sum_of_product(site: Site) -> tuple[Ref, ...] | None:
         return None
     if (chain := chain_to(site, total.value, total.axes)) is None:
         return None
-    if chain.product.op == "linear":
-        reduced: Ref | None = _of_linear(site, chain.product, total)
-    elif (factors := chain.product.operator.factors) and factors[1].dim == -2:
+    factors = chain.product.operator.factors
+    if not factors:
+        return None
+    reduced: Ref | None
+    if chain.product.operator.channel_dim is not None:
+        reduced = _of_linear(site, chain.product, total)
+    elif factors[1].dim == -2:
         reduced = _of_matmul(site, chain.product, total)
     else:
         return None

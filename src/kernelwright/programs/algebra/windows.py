@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.algebra.chain import ChainSum, chain_to, placed, sum_at, summed
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Call, Ref
@@ -38,7 +39,7 @@ def _summed(site: Site, product: Call, total: ChainSum) -> Ref:
     """The convolution's sum, of size 1 along the axes."""
     x, weight, bias = (product.arg(name) for name in ("input", "weight", "bias"))
     shape = product.types[0].shape
-    is_transposed = product.op.startswith("conv_transpose")
+    is_transposed = product.has(Trait.TRANSPOSED)
     if 1 in total.axes:
         weight = site.emit("sum", input=weight, dim=(int(is_transposed),), keepdim=True)
     # Along a summed axis, position k of the new input holds the sum that tap k multiplies. The
@@ -85,7 +86,7 @@ def _ranges(product: Call, axis: int, size: int, taps: int) -> list[_Range]:
     outputs, ranges = product.types[0].shape[axis], []
     for tap in range(taps):
         offset = tap * dilation - padding
-        if product.op.startswith("conv_transpose"):  # output = input * stride + offset
+        if product.has(Trait.TRANSPOSED):  # output = input * stride + offset
             start = max(0, -(offset // stride))
             stop = min(size, (outputs - 1 - offset) // stride + 1)
             ranges.append((start, stop, 1) if start < stop else (0, 0, 1))

@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from kernelwright.ops.operator import Domain, TensorType
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import default_init
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
 
@@ -138,9 +139,9 @@ def _weight(uses: Uses, value: Input, name: str) -> Init:
 
 
 def _terms(call: Call, parameter: str, shape: tuple[int, ...]) -> int:
-    if call.op.startswith("conv_transpose"):
+    if call.has(Trait.TRANSPOSED):
         return shape[0] * math.prod(shape[2:])
-    if call.op.startswith("conv"):
+    if call.is_product and call.operator.family == "convolution":
         return math.prod(shape[1:])
     is_right = parameter in ("other", "mat2", "batch2")
     return shape[-2] if is_right else shape[-1]

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from kernelwright.ops.operator import Domain, TensorType
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import typed_call
 from kernelwright.programs.draws.initial import Uses
 from kernelwright.programs.extern import RECURRENT
@@ -120,11 +121,11 @@ def _splits_of(call: Call, x: Shape) -> Iterator[tuple[int, Shape]]:
                 yield old[-1], (old[-1] // new[-1], new[-1])  # (197, 512) as (8 * 197, 64)
     elif call.op == "group_norm":
         yield x[1], (call.arg("num_groups"), x[1] // call.arg("num_groups"))
-    elif call.op.startswith("conv") and call.arg("groups") > 1:
+    elif call.operator.family == "convolution" and call.arg("groups") > 1:
         groups = call.arg("groups")
         for size in (x[1], call.types[0].shape[1]):
             yield size, (groups, size // groups)
-    elif call.op in ("chunk", "split") and len(call.outputs) > 1:
+    elif call.has(Trait.SPLITS) and len(call.outputs) > 1:
         dim = call.arg("dim")
         if len({result_type.shape for result_type in call.types}) == 1:
             yield x[dim], (len(call.outputs), call.types[0].shape[dim])

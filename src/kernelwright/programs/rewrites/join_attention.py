@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import Builder, dead_code
-from kernelwright.programs.dataflow import Dataflow, axes_of
+from kernelwright.programs.dataflow import Dataflow, axes_of, rounds_quotient
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.reference import run
 from kernelwright.programs.rewrites.rewrite import WIDE_HEAD, map_refs_in
@@ -102,7 +103,7 @@ def _traced(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention 
     call = flow.program.calls[index]
     if call.op in _PRODUCTS:
         return _Attention(call.arg("input"), call.arg(_PRODUCTS[call.op]), value)
-    if call.op in ("mul", "div"):
+    if call.has(Trait.SCALES):
         attention = _traced(flow, call.arg("input"), index, value)
         # A scale after a mask would scale the mask too, which one attention call cannot express.
         return None if attention is None or attention.masks else _scaled(flow, attention, call)
@@ -123,7 +124,7 @@ def _scaled(flow: Dataflow, attention: _Attention, call: Call) -> _Attention | N
         if not is_factor:
             return None
         return replace(attention, query_factors=(*attention.query_factors, by))
-    if not by or (call.op == "div" and call.arg("rounding_mode")):
+    if not by or rounds_quotient(call):
         return None
     scale = attention.scale * by if call.op == "mul" else attention.scale / by
     return replace(attention, scale=scale)

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.build import Builder
+from kernelwright.programs.dataflow import permutation
 from kernelwright.programs.fragments.fragment import PERMUTING
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.rewrites.rewrite import rewritten
@@ -46,13 +47,7 @@ def _innermost(program: Program, name: str) -> int:
         return -1
     source = next(call.refs())
     rank, below = call.types[0].rank, _innermost(program, source)
-    order = list(range(rank))
-    if call.op == "permute":
-        order = [dim % rank for dim in call.arg("dims")]
-    else:
-        a, b = (-1, -2) if call.op == "t" else (call.arg("dim0"), call.arg("dim1"))
-        order[a], order[b] = order[b], order[a]
-    return order.index(below % rank) - rank
+    return permutation(call, rank).index(below % rank) - rank
 
 
 def _copied(builder: Builder, factor: Ref, dim: int) -> Ref:

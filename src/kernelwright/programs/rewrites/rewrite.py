@@ -79,7 +79,7 @@ def channels_last(program: Program) -> Program:
             wanted = iter(before)
             values = map_refs_in(values, lambda ref: converter.convert(builder, ref, next(wanted)))
         elif call.operator.family == "convolution" and _is_batched(call):
-            is_row = call.op.endswith("1d")
+            is_row = call.operator.spatial == 1
             values = _of_one_row(builder, values) if is_row else values
             for name in ("input", "weight"):
                 values[name] = converter.convert(builder, values[name], Layout.CHANNELS_LAST)
@@ -97,7 +97,7 @@ def channels_last(program: Program) -> Program:
 
 def _is_batched(call: Call) -> bool:
     """conv2d's result is (N, C, H, W), not (C, H, W)."""
-    return call.types[0].rank == int(call.op[-2]) + 2
+    return call.types[0].rank == call.operator.spatial + 2
 
 
 def _of_one_row(builder: Builder, values: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ where one is 1 and the other n, though PyTorch would.
 
 from collections.abc import Iterator, Sequence
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call
 
 Shape = tuple[int, ...]
@@ -43,5 +44,5 @@ def _broadcast(call: Call, shapes: Sequence[Shape], result: Shape) -> Iterator[S
         yield shapes
     elif call.operator.family in _BATCHES:
         yield [shape[:-2] for shape in shapes]
-        if call.op in ("addmm", "baddbmm"):
+        if call.has(Trait.ADDS_OPERAND):
             yield [shapes[0], result]

@@ -34,10 +34,6 @@ _PROPERTIES = SimpleNamespace(
 class StubDriver(DriverBase):  # type: ignore[misc]
     """Answers Triton's questions about the active device; autotuning runs each choice once."""
 
-    def __init__(self, arch: int = 90) -> None:
-        super().__init__()
-        self.arch = arch
-
     @classmethod
     def is_active(cls) -> bool:
         return True
@@ -46,7 +42,7 @@ class StubDriver(DriverBase):  # type: ignore[misc]
         return ty
 
     def get_current_target(self) -> Any:
-        return GPUTarget("cuda", self.arch, 32)
+        return GPUTarget("cuda", 90, 32)
 
     def get_current_device(self) -> int:
         return 0
@@ -76,21 +72,21 @@ class StubDriver(DriverBase):  # type: ignore[misc]
 
 
 @contextmanager
-def active_driver(arch: int = 90) -> Iterator[None]:
+def active_driver() -> Iterator[None]:
     """Compile without a GPU; afterwards Triton looks for its driver anew."""
-    driver.set_active(StubDriver(arch))
+    driver.set_active(StubDriver())
     try:
         yield
     finally:
         driver._active = None
 
 
-def install(arch: int = 90) -> None:
+def install() -> None:
     """Make the stub Triton's active driver, and answer `torch.cuda`'s harmless questions."""
-    driver.set_active(StubDriver(arch))
+    driver.set_active(StubDriver())
     answers: dict[str, Any] = {
         "get_device_properties": lambda *_: _PROPERTIES,
-        "get_device_capability": lambda *_: (arch // 10, arch % 10),
+        "get_device_capability": lambda *_: (9, 0),
         "current_device": lambda: 0,
         "synchronize": lambda *_: None,
         "device": lambda *_: nullcontext(),

@@ -7,7 +7,6 @@ from typing import Any
 
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.host.guest import Guest
-from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.timing.stages import stage
 
 
@@ -32,27 +31,20 @@ class CompileReport:
 def compile_check(
     source: str,
     inputs: Sequence[Any],
-    init: dict[str, Any] | None = None,
-    limits: Limits | None = None,
-    *,
-    trusted: bool = False,
 ) -> CompileReport:
     """Compiles the kernels that a candidate launches for sm_90; nothing runs on any GPU.
 
     Args:
         inputs: tensors (only their shapes, strides and types are used; meta tensors will do) or
             plain numbers.
-        init: as for `Guest.load`; the module is made on the meta device.
-        trusted: the source is our own. Compiled kernels then go to the cache that trusted guests on
-            the GPU share (`ForkServer.guest`).
 
     Raises:
         GuestFault: the candidate does not load or compile ("compile" with the line), or its host
             code fails.
         InfraError: our side broke.
     """
-    with shared("compile").guest(limits, trusted=trusted) as guest:
-        load_to_compile(guest, "candidate", source, init)
+    with shared("compile").guest() as guest:
+        load_to_compile(guest, "candidate", source)
         return CompileReport(
             {name: KernelUsage(**usage) for name, usage in guest.compile(inputs).usage.items()}
         )

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -35,7 +34,6 @@ from kernelwright.sandbox.shared.contract import (
     StateEntry,
     Timed,
 )
-from kernelwright.sandbox.shared.manner import WATCHED, Manner
 from kernelwright.sandbox.shared.starting import SCRATCH
 from kernelwright.sandbox.shared.tensors import (
     TensorMeta,
@@ -89,12 +87,7 @@ class Guest:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -274,12 +267,9 @@ class Guest:
     def prepare(
         self,
         name: str,
-        inputs: Sequence[Any],
-        seed: int,
-        poison: float = float("nan"),
+        call: GuestCall,
         *,
         is_replay: bool = False,
-        manner: Manner = WATCHED,
         instance: int = 0,
     ) -> None:
         """Gives the next timed call its inputs (CUDA), at new addresses.
@@ -289,14 +279,14 @@ class Guest:
                 overwritten.
         """
         self._require_gpu()
-        self._put(inputs)
+        self._put(call.inputs)
         self._exchange.request(
             "prepare",
             name=name,
-            seed=seed,
-            poison=repr(poison),
+            seed=call.seed,
+            poison=repr(call.poison),
             is_replay=is_replay,
-            manner=manner.to_json(),
+            manner=call.manner.to_json(),
             instance=instance,
         )
 

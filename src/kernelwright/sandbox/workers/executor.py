@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from kernelwright.core.errors import InfraError
@@ -75,12 +74,7 @@ class Executor(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_error: object) -> None: ...
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Done]:
         """Yields answers in order of completion, each job's exactly once.

@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import IO, Self
 
 from kernelwright.core.errors import InfraError, UsageError
@@ -60,16 +59,11 @@ class LocalExecutor(JobPool):
         ]
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for process in self._processes:
             process.channel.close()  # all of them end at the same time
         for process in self._processes:
-            process.end(_END_S if _type is None else 0.0)
+            process.end(_END_S if error[0] is None else 0.0)
         self._processes = []
 
     @property

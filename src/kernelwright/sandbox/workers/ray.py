@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import ray
@@ -105,14 +104,9 @@ class RayExecutor(JobPool):
         self._without_since_s = time.monotonic()
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         closing = [actor.handle.close.remote() for actor in self._actors if actor.is_ready]
-        if closing and _type is None:
+        if closing and error[0] is None:
             ray.wait(closing, num_returns=len(closing), timeout=20.0)
         for actor in self._actors:
             actor.kill()

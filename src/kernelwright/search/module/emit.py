@@ -4,29 +4,22 @@ import ast
 import re
 from dataclasses import dataclass
 
-import torch
-
 from kernelwright.core.plan import lines_of
 from kernelwright.programs.fragments.source_merge import rename
-from kernelwright.programs.lowering.lower import Lowered
 from kernelwright.search.module.constructor import guarded
 from kernelwright.search.module.forward import EXPECT_VALUE, forward_of
-from kernelwright.search.module.guards import ORIGINAL
-from kernelwright.search.sizes.requested import Requested
+from kernelwright.search.module.guards import ORIGINAL, LoweredModule
 from kernelwright.verify.tasks.task import Arguments
 
 
 def model_file(
     source: str,
-    lowered: Lowered,
+    traced: LoweredModule,
     composed: str,
     *,
-    module: torch.nn.Module,
     arguments: Arguments = ([], {}),
-    is_for_one_mode: bool,
     is_graphed: bool = False,
     falls_back: bool = True,
-    sizes: Requested | None = None,
 ) -> str:
     """`optimized.py` for a file that defines `Model`: the same file with `ModelNew`.
 
@@ -37,27 +30,21 @@ def model_file(
     Args:
         source: text of the original file.
         composed: text of `fused_operator` and its kernels.
-        module: the original, for its signature and its mode.
         arguments: the original was constructed with them.
-        is_for_one_mode: the kernels compute train or eval mode alone.
         is_graphed: replay all of it as a CUDA graph.
         falls_back: keep the original forward. Else other calls raise ValueError.
-        sizes: that vary.
     """
     docstring, rest = _opened(source)
     renamed = rename(rest, {"Model": "ModelNew"})
     kept = _Original.of(renamed)
     forward = forward_of(
-        lowered,
-        module,
+        traced,
         composed,
-        is_for_one_mode=is_for_one_mode,
         is_graphed=is_graphed,
-        own_module=type(module).__module__,
+        own_module=type(traced.module).__module__,
         original=kept.call if falls_back else None,
-        sizes=sizes,
     )
-    model = guarded(kept.beside(forward.method, is_kept=falls_back), module, arguments)
+    model = guarded(kept.beside(forward.method, is_kept=falls_back), traced.module, arguments)
     preamble = forward.preamble
     if "expect_value(" in model and EXPECT_VALUE not in preamble:
         preamble += f"{EXPECT_VALUE}\n\n\n"
@@ -119,26 +106,12 @@ def flat_file(source: str, composed: str) -> str:
 
 
 def factory_file(
-    spec: str,
-    lowered: Lowered,
-    composed: str,
-    *,
-    module: torch.nn.Module,
-    is_for_one_mode: bool,
-    falls_back: bool = True,
-    sizes: Requested | None = None,
+    spec: str, traced: LoweredModule, composed: str, *, falls_back: bool = True
 ) -> str:
     """`optimized.py` for `package.module:factory`: `attach(module)` gives the factory's module a
     new forward; parameters, buffers and state_dict keys stay its own. The file imports nothing of
     the user's, so the judge reads the very file that is written."""
-    forward = forward_of(
-        lowered,
-        module,
-        composed,
-        is_for_one_mode=is_for_one_mode,
-        original=f"self.{ORIGINAL}" if falls_back else None,
-        sizes=sizes,
-    )
+    forward = forward_of(traced, composed, original=f"self.{ORIGINAL}" if falls_back else None)
     return f'''{forward.preamble}{forward.method}
 
 

@@ -8,17 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.capture import carriers
 from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import attributes
 from kernelwright.programs.lowering.lower import InputSource, Lowered
 from kernelwright.search.contest import captured
-from kernelwright.search.module.guards import Guards, call_text, guards
+from kernelwright.search.module.guards import Guards, LoweredModule, call_text, guards
 from kernelwright.search.module.structure_text import BECOME, BUILT, ResultText
-from kernelwright.search.sizes.requested import Requested
 
 RESULTS = {"built": BUILT, "become": BECOME}
 """Functions that make results, by name."""
@@ -53,32 +50,27 @@ class Forward:
 
 
 def forward_of(
-    lowered: Lowered,
-    module: torch.nn.Module,
+    traced: LoweredModule,
     composed: str,
     *,
-    is_for_one_mode: bool,
     is_graphed: bool = False,
     own_module: str = "",
     original: str | None = None,
-    sizes: Requested | None = None,
 ) -> Forward:
     """A forward that gathers weights by name and calls `fused_operator`, or replays such a call.
     Calls that the program does not compute run the original.
 
     Args:
-        module: the original, for its signature and its mode.
         composed: text of `fused_operator` and its kernels.
-        is_for_one_mode: the program computes train or eval mode alone.
         is_graphed: as a CUDA graph; `graphed.can_be_graphed` says where.
         own_module: the module whose text the file keeps, and whose classes need no import.
         original: the function that computes what the original does; None: other calls raise
             ValueError.
-        sizes: that vary.
 
     Raises:
         UsageError: inputs, outputs or constants have no literal form.
     """
+    lowered, module = traced.lowered, traced.module
     signature = signature_text(module.forward)
     names = _parameter_names(signature)
     users = _users(lowered, names)
@@ -92,16 +84,8 @@ def forward_of(
     values = [
         (_user_expression(path, names), _plain_text(value)) for path, value in lowered.plain_inputs
     ]
-    guard = guards(
-        lowered,
-        module,
-        composed,
-        users,
-        values,
-        is_for_one_mode=is_for_one_mode,
-        original=call_text(original, module.forward) if original else None,
-        sizes=sizes,
-    )
+    call = call_text(original, module.forward) if original else None
+    guard = guards(traced, composed, users, values, call)
     head = [
         f"def forward(self{', ' if signature else ''}{signature}):",
         *guard.lines,

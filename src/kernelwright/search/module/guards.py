@@ -53,6 +53,18 @@ def can_run(kernel, *tensors):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LoweredModule:
+    """A module and the program that kernels are written for."""
+
+    module: torch.nn.Module
+    lowered: Lowered
+    is_for_one_mode: bool
+    """The program computes train or eval mode alone."""
+    sizes: Requested | None = None
+    """Sizes that vary."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Guards:
     """The lines at the beginning of a forward."""
 
@@ -66,29 +78,23 @@ class Guards:
 
 
 def guards(
-    lowered: Lowered,
-    module: torch.nn.Module,
+    traced: LoweredModule,
     composed: str,
     users: Sequence[str],
     values: Sequence[tuple[str, str]],
-    *,
-    is_for_one_mode: bool,
     original: str | None,
-    sizes: Requested | None = None,
 ) -> Guards:
     """The conditions that send a call to the original.
 
     Args:
-        module: the original, for its mode.
         composed: text of `fused_operator` and its kernels.
         users: the tensors among the inputs of the program, as expressions of forward's parameters.
         values: (expression, literal) of plain values among the inputs.
-        is_for_one_mode: the kernels compute train or eval mode alone.
         original: the expression that calls the original; None: other calls raise ValueError.
-        sizes: that vary.
     """
+    lowered, module, sizes = traced.lowered, traced.module, traced.sizes
     conditions = []
-    if is_for_one_mode:
+    if traced.is_for_one_mode:
         conditions.append("self.training" if module.training else "not self.training")
     types = _types(lowered, sizes)
     conditions += [

@@ -8,7 +8,6 @@ K, B0 ...) that the kernel takes as an argument and the wrapper reads from a ten
 from dataclasses import dataclass
 from functools import cached_property
 
-from kernelwright.ops.operator import ParameterKind
 from kernelwright.ops.registry import names_with
 from kernelwright.ops.rules import broadcast
 from kernelwright.ops.traits import Trait
@@ -66,9 +65,9 @@ class Contraction(Product):
     def begin(self, body: TileBody) -> None:
         """Places the product, with the bias and the scales of the call itself, on the path."""
         call = self.call
-        bias = call.arg("bias") if call.op == "linear" else None
+        bias = None if call.operator.channel_dim is None else call.arg("bias")
         # PyTorch does not read an operand with beta 0, so its NaN and infinities do not spread.
-        if call.op in ("addmm", "baddbmm") and call.arg("beta") != 0:
+        if call.has(Trait.ADDS_OPERAND) and call.arg("beta") != 0:
             bias = call.arg("input")
         alpha, beta = _scales(call)
         scaled = "acc" if alpha == "1" else f"{alpha} * acc"
@@ -147,7 +146,7 @@ class Contraction(Product):
 
 def _scales(call: Call) -> tuple[str, str]:
     """(alpha, beta) of a call as texts; 1 for a product without scales."""
-    if call.op not in ("addmm", "baddbmm"):
+    if not call.has(Trait.ADDS_OPERAND):
         return "1", "1"
     return literal(call.arg("alpha")), literal(call.arg("beta"))
 
@@ -168,7 +167,7 @@ def find(program: Program) -> Contraction:
     a, b = program.type_of(lhs), program.type_of(rhs)
     if a.dtype not in ("float32", "float16", "bfloat16"):
         raise NotWritable(f"a product of {a.dtype}")
-    is_linear = call.op == "linear"
+    is_linear = call.operator.channel_dim is not None
     rhs_shape = b.shape[::-1] if is_linear else b.shape
     batch = broadcast(a.shape[:-2], rhs_shape[:-2])
     # A batched matrix times one matrix is one tall matrix: its leading dimensions are rows, and all
@@ -210,10 +209,8 @@ def _check_outputs(program: Program, product: Call) -> None:
 
 def factors(call: Call) -> tuple[str, str]:
     """Names of the two factors, the left one first."""
-    # linear(input, weight, bias) has its factors first; addmm(input, mat1, mat2) has them last.
-    tensors = [call.arg(p.name) for p in call.operator.params if p.kind is ParameterKind.TENSOR]
-    first, second = tensors[:2] if call.op == "linear" else tensors[-2:]
-    return first.name, second.name
+    first, second = (call.arg(factor.name).name for factor in call.operator.factors)
+    return first, second
 
 
 class _Axes:

@@ -8,6 +8,7 @@ zeros do not meet infinities of the other factor, so no NaN comes from them.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.rules import shifted
 from kernelwright.teacher.text.expressions import NotWritable
@@ -122,7 +123,7 @@ def _bounds(triangle: Call, rows: str, columns: str) -> tuple[list[str], list[st
     """
     # tril keeps column <= row + diagonal, triu keeps column >= row + diagonal. Solved for the
     # dimension that is "k", this bounds k by the first or the last position of the other axis.
-    diagonal, is_lower = triangle.arg("diagonal"), triangle.op == "tril"
+    diagonal, is_lower = triangle.arg("diagonal"), triangle.has(Trait.KEEPS_LOWER_TRIANGLE)
     if "k" not in (rows, columns) or not rows or not columns:
         return [], []
     other = rows if columns == "k" else columns
@@ -137,7 +138,7 @@ def _skip(triangle: Call, rows: str, columns: str) -> list[str]:
     diagonal = str(triangle.arg("diagonal"))
     if {rows, columns} != {"m", "n"}:
         return []
-    if triangle.op == "tril":
+    if triangle.has(Trait.KEEPS_LOWER_TRIANGLE):
         return [f"{_first(columns)} >= {shifted(_end(rows), diagonal)}"]
     return [f"{_end(columns)} <= {shifted(_first(rows), diagonal)}"]
 

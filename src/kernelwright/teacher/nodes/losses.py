@@ -1,6 +1,7 @@
 """Rules that take losses and similarities apart: an element's or a sample's loss, then its mean."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call, Ref
@@ -11,60 +12,69 @@ from kernelwright.teacher.nodes.reductions import exponentials, over, without
 from kernelwright.teacher.text.expressions import NotWritable, literal
 
 
-def _node(graph: NodeGraph, call: Call, part: str, text: str, args: Sequence[str]) -> str:
-    """A map of the call's, named after its result."""
-    return graph.map(f"{call.outputs[0]}_{part}", call.op, text, args, "float32")
+@dataclass(frozen=True, slots=True)
+class LossWriter:
+    """Adds the nodes of one call to the graph, each named after the call's result."""
 
+    graph: NodeGraph
+    call: Call
 
-def _reduce(graph: NodeGraph, call: Call, part: str, of: str, axes: Sequence[int]) -> str:
-    """Adds a sum over axes, named after the call's result."""
-    return graph.reduce(f"{call.outputs[0]}_{part}", call.op, "sum", of, axes)
+    def operand(self, name: str = "input") -> NodeValue:
+        return operand(self.graph, self.call, name)
 
+    def node(self, part: str, text: str, args: Sequence[str]) -> str:
+        """Adds a map."""
+        name = f"{self.call.outputs[0]}_{part}"
+        return self.graph.map(name, self.call.op, text, args, "float32")
 
-def _finish(
-    graph: NodeGraph, call: Call, loss: str, dims: Dims, weight: str = "", how: str = ""
-) -> None:
-    """Adds the call's result, made of the loss of each element or sample.
+    def reduce(self, part: str, of: str, axes: Sequence[int], kind: str = "sum") -> str:
+        """Adds a sum or a mean over axes."""
+        return self.graph.reduce(f"{self.call.outputs[0]}_{part}", self.call.op, kind, of, axes)
 
-    Args:
-        loss: node of the losses.
-        dims: dimensions of the losses.
-        weight: node of the weights by which a mean is divided; "" for a plain mean.
-        how: "none", "sum" or "mean"; "" for the call's own `reduction`.
-    """
-    [name], [result_type] = call.outputs, call.types
-    axes = tuple(axis for dim in dims for axis in dim)
-    how = how or call.arg("reduction")
-    if how == "none":
-        graph.map(name, call.op, loss, [loss], result_type.dtype)
-        graph.values[name] = NodeValue(name, dims, result_type)
-        return
-    # A single sample has no axis: its loss is the total.
-    total = _reduce(graph, call, "total", loss, axes) if axes else loss
-    text, args = total, [total]
-    if how == "mean" and weight:
-        # An ignored sample weighs 0, and PyTorch's mean over ignored samples alone is 0 / 0.
-        shares = _reduce(graph, call, "shares", weight, axes) if axes else weight
-        text, args = f"{total} / {shares}", [total, shares]
-    elif how == "mean":
-        text = f"{total} / {count(axes)}" if axes else total
-    graph.map(name, call.op, text, args, result_type.dtype)
-    graph.values[name] = NodeValue(name, (), result_type)
+    def end(self, text: str, args: Sequence[str], dims: Dims) -> None:
+        """Adds the call's result."""
+        [name], [result_type] = self.call.outputs, self.call.types
+        self.graph.map(name, self.call.op, text, args, result_type.dtype)
+        self.graph.values[name] = NodeValue(name, dims, result_type)
 
+    def finish(self, loss: str, dims: Dims, weight: str = "", how: str = "") -> None:
+        """Adds the call's result, made of the loss of each element or sample.
 
-def _operands(graph: NodeGraph, call: Call, *names: str) -> tuple[dict[str, str], Dims]:
-    """(parameter -> node in fp32, dimensions) of the named operands that are tensors.
+        Args:
+            loss: node of the losses.
+            dims: dimensions of the losses.
+            weight: node of the weights by which a mean is divided; "" for a plain mean.
+            how: "none", "sum" or "mean"; "" for the call's own `reduction`.
+        """
+        axes = tuple(axis for dim in dims for axis in dim)
+        how = how or self.call.arg("reduction")
+        if how == "none":
+            self.end(loss, [loss], dims)
+            return
+        # A single sample has no axis: its loss is the total.
+        total = self.reduce("total", loss, axes) if axes else loss
+        text, args = total, [total]
+        if how == "mean" and weight:
+            # An ignored sample weighs 0, and PyTorch's mean over ignored samples alone is 0 / 0.
+            shares = self.reduce("shares", weight, axes) if axes else weight
+            text, args = f"{total} / {shares}", [total, shares]
+        elif how == "mean":
+            text = f"{total} / {count(axes)}" if axes else total
+        self.end(text, args, ())
 
-    The dimensions are those to which all these operands broadcast.
-    """
-    values = {n: operand(graph, call, n) for n in names if isinstance(call.arg(n), Ref)}
-    dims = graph.axes.broadcast([value.dims for value in values.values()])
-    nodes = {}
-    for name, value in values.items():
-        nodes[name] = value.node
-        if not value.is_float:
-            nodes[name] = _node(graph, call, name, f"{value.node}.to(tl.float32)", [value.node])
-    return nodes, dims
+    def operands(self, *names: str) -> tuple[dict[str, str], Dims]:
+        """(parameter -> node in fp32, dimensions) of the named operands that are tensors.
+
+        The dimensions are those to which all these operands broadcast.
+        """
+        values = {n: self.operand(n) for n in names if isinstance(self.call.arg(n), Ref)}
+        dims = self.graph.axes.broadcast([value.dims for value in values.values()])
+        nodes = {}
+        for name, value in values.items():
+            nodes[name] = value.node
+            if not value.is_float:
+                nodes[name] = self.node(name, f"{value.node}.to(tl.float32)", [value.node])
+        return nodes, dims
 
 
 _ELEMENTS = {
@@ -111,40 +121,38 @@ def _template(call: Call) -> str:
     return _ELEMENTS[call.op]
 
 
-def _elementwise(graph: NodeGraph, call: Call) -> None:
+def _elementwise(writer: LossWriter) -> None:
     """The rule of losses that are computed element by element and then reduced."""
-    params = call.operator.params
-    names = [p.name for p in params if isinstance(call.arg(p.name), Ref)]
-    nodes, dims = _operands(graph, call, *names)
-    settings = {p.name: call.arg(p.name) for p in params if p.name not in nodes}
+    params = writer.call.operator.params
+    names = [p.name for p in params if isinstance(writer.call.arg(p.name), Ref)]
+    nodes, dims = writer.operands(*names)
+    settings = {p.name: writer.call.arg(p.name) for p in params if p.name not in nodes}
     numbers = {k: literal(v) for k, v in settings.items() if isinstance(v, int | float)}
-    loss = _node(graph, call, "loss", _template(call).format(**nodes, **numbers), [*nodes.values()])
+    loss = writer.node("loss", _template(writer.call).format(**nodes, **numbers), [*nodes.values()])
     if "weight" in nodes:
         text = f"{loss} * {nodes['weight']}"
-        loss = _node(graph, call, "weighted", text, [loss, nodes["weight"]])
-    if call.arg("reduction") == "batchmean":
-        _batch_mean(graph, call, loss, dims)
+        loss = writer.node("weighted", text, [loss, nodes["weight"]])
+    if writer.call.arg("reduction") == "batchmean":
+        _batch_mean(writer, loss, dims)
         return
-    _finish(graph, call, loss, dims)
+    writer.finish(loss, dims)
 
 
-def _batch_mean(graph: NodeGraph, call: Call, loss: str, dims: Dims) -> None:
+def _batch_mean(writer: LossWriter, loss: str, dims: Dims) -> None:
     """Adds the sum of the losses divided by the batch size, the call's result."""
     # COUNT is the number of elements that a reduction reduces. Samples are summed first, so that
     # the last reduction runs over the batch and COUNT is its size.
-    rows = over(operand(graph, call), [0])
+    rows = over(writer.operand(), [0])
     rest = tuple(axis for dim in dims[1:] for axis in dim)
-    row_loss = _reduce(graph, call, "each", loss, rest) if rest else loss
-    total = _reduce(graph, call, "total", row_loss, rows)
-    [name], [result_type] = call.outputs, call.types
-    graph.map(name, call.op, f"{total} / {count(rows)}", [total], result_type.dtype)
-    graph.values[name] = NodeValue(name, (), result_type)
+    row_loss = writer.reduce("each", loss, rest) if rest else loss
+    total = writer.reduce("total", row_loss, rows)
+    writer.end(f"{total} / {count(rows)}", [total], ())
 
 
 # Classes
 
 
-def _classes(graph: NodeGraph, call: Call) -> tuple[NodeValue, NodeValue, Dims]:
+def _classes(writer: LossWriter) -> tuple[NodeValue, NodeValue, Dims]:
     """(scores, target, dimensions of a sample's loss); axes that are the same are united.
 
     Shapes: scores (N, C, *rest), target (N, *rest) of classes or (N, C, *rest) of probabilities.
@@ -152,7 +160,7 @@ def _classes(graph: NodeGraph, call: Call) -> tuple[NodeValue, NodeValue, Dims]:
     Raises:
         NotWritable: scores are of a single sample without a batch, or of a single class.
     """
-    scores, target = operand(graph, call), operand(graph, call, "target")
+    scores, target = writer.operand(), writer.operand("target")
     if scores.type.rank < 2:
         raise NotWritable("a single sample")
     # A dimension of size 1 has no axis, along which POSITION could count classes.
@@ -161,70 +169,70 @@ def _classes(graph: NodeGraph, call: Call) -> tuple[NodeValue, NodeValue, Dims]:
     dims = without(scores, [1], keepdim=False)
     if is_float(target.type.dtype):
         for mine, theirs in zip(target.dims, scores.dims, strict=True):
-            graph.axes.unite(theirs, mine)
+            writer.graph.axes.unite(theirs, mine)
     else:
-        graph.axes.broadcast([dims, target.dims])
-    if isinstance(call.arg("weight"), Ref):
-        graph.axes.unite(scores.dims[1], operand(graph, call, "weight").dims[0])
+        writer.graph.axes.broadcast([dims, target.dims])
+    if isinstance(writer.call.arg("weight"), Ref):
+        writer.graph.axes.unite(scores.dims[1], writer.operand("weight").dims[0])
     return scores, target, dims
 
 
-def _chosen(
-    graph: NodeGraph, call: Call, part: str, of: str, target: NodeValue, axes: Sequence[int]
-) -> str:
+def _chosen(writer: LossWriter, part: str, of: str, target: NodeValue, axes: Sequence[int]) -> str:
     """Adds the element of `of` at the target's class."""
     # A graph of loads, maps and reductions has no gather: a sum with one term takes its place.
     text = f"tl.where({POSITION} == {target.node}, {of}, 0.0)"
-    masked = _node(graph, call, f"{part}_at", text, [of, target.node])
-    return _reduce(graph, call, part, masked, axes)
+    masked = writer.node(f"{part}_at", text, [of, target.node])
+    return writer.reduce(part, masked, axes)
 
 
-def _share(graph: NodeGraph, call: Call, target: NodeValue, axes: Sequence[int]) -> str:
+def _share(writer: LossWriter, target: NodeValue, axes: Sequence[int]) -> str:
     """Adds the weight of a sample: that of its class, or 1, and 0 if the target is ignored."""
-    text, args = f"({target.node} != {call.arg('ignore_index')})", [target.node]
-    if isinstance(call.arg("weight"), Ref):
-        weights = operand(graph, call, "weight").node
-        weight = _chosen(graph, call, "weight", weights, target, axes)
-        return _node(graph, call, "share", f"tl.where({text}, {weight}, 0.0)", [*args, weight])
-    return _node(graph, call, "share", f"{text}.to(tl.float32)", args)
+    text, args = f"({target.node} != {writer.call.arg('ignore_index')})", [target.node]
+    if isinstance(writer.call.arg("weight"), Ref):
+        weights = writer.operand("weight").node
+        weight = _chosen(writer, "weight", weights, target, axes)
+        return writer.node("share", f"tl.where({text}, {weight}, 0.0)", [*args, weight])
+    return writer.node("share", f"{text}.to(tl.float32)", args)
 
 
-def _nll(graph: NodeGraph, call: Call) -> None:
-    scores, target, dims = _classes(graph, call)
+def _nll(writer: LossWriter) -> None:
+    scores, target, dims = _classes(writer)
     axes = over(scores, [1])
-    picked = _chosen(graph, call, "picked", scores.node, target, axes)
-    share = _share(graph, call, target, axes)
-    loss = _node(graph, call, "loss", f"-{picked} * {share}", [picked, share])
-    _finish(graph, call, loss, dims, share)
+    picked = _chosen(writer, "picked", scores.node, target, axes)
+    share = _share(writer, target, axes)
+    loss = writer.node("loss", f"-{picked} * {share}", [picked, share])
+    writer.finish(loss, dims, share)
 
 
-def _cross_entropy(graph: NodeGraph, call: Call) -> None:
+def _cross_entropy(writer: LossWriter) -> None:
     """The rule of cross_entropy, with targets of classes or of probabilities."""
-    scores, target, dims = _classes(graph, call)
-    axes, smoothing = over(scores, [1]), call.arg("label_smoothing")
-    top, _, total = exponentials(graph, call.op, call.outputs[0], scores.node, axes)
-    norm = _node(graph, call, "norm", f"{top} + tl.log({total})", [top, total])
-    surprise = _node(graph, call, "surprise", f"{norm} - {scores.node}", [norm, scores.node])
-    if isinstance(call.arg("weight"), Ref):
-        weight = operand(graph, call, "weight").node
-        surprise = _node(graph, call, "weighted", f"{surprise} * {weight}", [surprise, weight])
+    scores, target, dims = _classes(writer)
+    axes, smoothing = over(scores, [1]), writer.call.arg("label_smoothing")
+    top, _, total = exponentials(
+        writer.graph, writer.call.op, writer.call.outputs[0], scores.node, axes
+    )
+    norm = writer.node("norm", f"{top} + tl.log({total})", [top, total])
+    surprise = writer.node("surprise", f"{norm} - {scores.node}", [norm, scores.node])
+    if isinstance(writer.call.arg("weight"), Ref):
+        weight = writer.operand("weight").node
+        surprise = writer.node("weighted", f"{surprise} * {weight}", [surprise, weight])
     if target.is_float:
-        part = _node(graph, call, "part", f"{target.node} * {surprise}", [target.node, surprise])
-        loss = _smoothed(graph, call, _reduce(graph, call, "hard", part, axes), surprise, axes)
-        _finish(graph, call, loss, dims)
+        part = writer.node("part", f"{target.node} * {surprise}", [target.node, surprise])
+        loss = _smoothed(writer, writer.reduce("hard", part, axes), surprise, axes)
+        writer.finish(loss, dims)
         return
-    share = _share(graph, call, target, axes)
-    picked = _chosen(graph, call, "picked", scores.node, target, axes)
+    share = _share(writer, target, axes)
+    picked = _chosen(writer, "picked", scores.node, target, axes)
     text, args = f"({norm} - {picked}) * {share}", [norm, picked, share]
-    loss = _node(graph, call, "hard" if smoothing else "loss", text, args)
-    loss = _smoothed(graph, call, loss, surprise, axes)
+    loss = writer.node("hard" if smoothing else "loss", text, args)
+    loss = _smoothed(writer, loss, surprise, axes)
     if smoothing:  # nothing of samples that are ignored
-        text = f"tl.where({target.node} != {call.arg('ignore_index')}, {loss}, 0.0)"
-        loss = _node(graph, call, "counted", text, [target.node, loss])
-    _finish(graph, call, loss, dims, share)
+        text = f"tl.where({target.node} != {writer.call.arg('ignore_index')}, {loss}, 0.0)"
+        loss = writer.node("counted", text, [target.node, loss])
+    writer.finish(loss, dims, share)
 
 
-def _smoothed(graph: NodeGraph, call: Call, loss: str, surprise: str, axes: Sequence[int]) -> str:
+def _smoothed(writer: LossWriter, loss: str, surprise: str, axes: Sequence[int]) -> str:
     """Adds a sample's loss under label smoothing: (1 - s) * loss + s * mean over all classes.
 
     Args:
@@ -232,98 +240,101 @@ def _smoothed(graph: NodeGraph, call: Call, loss: str, surprise: str, axes: Sequ
         surprise: node of -log(probability), weighted, of each class.
         axes: axes of the classes.
     """
-    smoothing = call.arg("label_smoothing")
+    smoothing = writer.call.arg("label_smoothing")
     if not smoothing:
         return loss
-    even = graph.reduce(f"{call.outputs[0]}_even", call.op, "mean", surprise, axes)
+    even = writer.reduce("even", surprise, axes, "mean")
     text = f"{literal(1 - smoothing)} * {loss} + {literal(smoothing)} * {even}"
-    return _node(graph, call, "smoothed", text, [loss, even])
+    return writer.node("smoothed", text, [loss, even])
 
 
 # Distances
 
 
-def _distance(
-    graph: NodeGraph, call: Call, part: str, first: str, second: str, axes: Sequence[int]
-) -> str:
+def _distance(writer: LossWriter, part: str, first: str, second: str, axes: Sequence[int]) -> str:
     """Adds the norm of first - second + eps over axes.
 
     Raises:
         NotWritable: the order of the norm is neither 1 nor 2.
     """
-    power, eps = call.arg("p"), literal(call.arg("eps"))
+    power, eps = writer.call.arg("p"), literal(writer.call.arg("eps"))
     difference = f"({first} - {second} + {eps})"
-    gap = _node(graph, call, f"{part}_gap", difference, [first, second])
+    gap = writer.node(f"{part}_gap", difference, [first, second])
     if power == 2:
-        square = _node(graph, call, f"{part}_square", f"{gap} * {gap}", [gap])
-        whole = _reduce(graph, call, f"{part}_sum", square, axes)
-        return _node(graph, call, part, f"tl.sqrt({whole})", [whole])
+        square = writer.node(f"{part}_square", f"{gap} * {gap}", [gap])
+        whole = writer.reduce(f"{part}_sum", square, axes)
+        return writer.node(part, f"tl.sqrt({whole})", [whole])
     if power == 1:
-        size = _node(graph, call, f"{part}_size", f"tl.abs({gap})", [gap])
-        return _reduce(graph, call, part, size, axes)
+        size = writer.node(f"{part}_size", f"tl.abs({gap})", [gap])
+        return writer.reduce(part, size, axes)
     raise NotWritable(f"distance of order {power}")
 
 
-def _triplet(graph: NodeGraph, call: Call) -> None:
-    nodes, dims = _operands(graph, call, "anchor", "positive", "negative")
+def _triplet(writer: LossWriter) -> None:
+    nodes, dims = writer.operands("anchor", "positive", "negative")
     anchor, positive, negative = nodes.values()
     axes = dims[-1]
-    near = _distance(graph, call, "near", anchor, positive, axes)
-    far = _distance(graph, call, "far", anchor, negative, axes)
-    if call.arg("swap"):
-        other = _distance(graph, call, "other", positive, negative, axes)
-        far = _node(graph, call, "farthest", f"tl.minimum({far}, {other})", [far, other])
-    text = f"tl.maximum({near} - {far} + {literal(call.arg('margin'))}, 0.0)"
-    _finish(graph, call, _node(graph, call, "loss", text, [near, far]), dims[:-1])
+    near = _distance(writer, "near", anchor, positive, axes)
+    far = _distance(writer, "far", anchor, negative, axes)
+    if writer.call.arg("swap"):
+        other = _distance(writer, "other", positive, negative, axes)
+        far = writer.node("farthest", f"tl.minimum({far}, {other})", [far, other])
+    text = f"tl.maximum({near} - {far} + {literal(writer.call.arg('margin'))}, 0.0)"
+    writer.finish(writer.node("loss", text, [near, far]), dims[:-1])
 
 
-def _pairwise_distance(graph: NodeGraph, call: Call) -> None:
-    nodes, dims = _operands(graph, call, "x1", "x2")
-    distance = _distance(graph, call, "distance", nodes["x1"], nodes["x2"], dims[-1])
-    kept = (*dims[:-1], ()) if call.arg("keepdim") else dims[:-1]
-    _finish(graph, call, distance, kept, how="none")
+def _pairwise_distance(writer: LossWriter) -> None:
+    nodes, dims = writer.operands("x1", "x2")
+    distance = _distance(writer, "distance", nodes["x1"], nodes["x2"], dims[-1])
+    kept = (*dims[:-1], ()) if writer.call.arg("keepdim") else dims[:-1]
+    writer.finish(distance, kept, how="none")
 
 
 def _products(
-    graph: NodeGraph, call: Call, first: str, second: str, axes: Sequence[int]
+    writer: LossWriter, first: str, second: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
     """Adds three inner products over axes: (first . second, first . first, second . second)."""
     pairs = {"dot": (first, second), "own": (first, first), "others": (second, second)}
     dots = []
     for part, (a, b) in pairs.items():
-        product = _node(graph, call, f"{part}_product", f"{a} * {b}", [a, b])
-        dots.append(_reduce(graph, call, part, product, axes))
+        product = writer.node(f"{part}_product", f"{a} * {b}", [a, b])
+        dots.append(writer.reduce(part, product, axes))
     dot, own, others = dots
     return dot, own, others
 
 
-def _cosine_similarity(graph: NodeGraph, call: Call) -> None:
-    nodes, dims = _operands(graph, call, "x1", "x2")
-    at, eps = dim_index(call.arg("dim"), len(dims)), literal(call.arg("eps"))
-    dot, own, others = _products(graph, call, nodes["x1"], nodes["x2"], dims[at])
+def _cosine_similarity(writer: LossWriter) -> None:
+    nodes, dims = writer.operands("x1", "x2")
+    at, eps = dim_index(writer.call.arg("dim"), len(dims)), literal(writer.call.arg("eps"))
+    dot, own, others = _products(writer, nodes["x1"], nodes["x2"], dims[at])
     norms = f"(tl.maximum(tl.sqrt({own}), {eps}) * tl.maximum(tl.sqrt({others}), {eps}))"
-    cosine = _node(graph, call, "cosine", f"{dot} / {norms}", [dot, own, others])
-    _finish(graph, call, cosine, (*dims[:at], *dims[at + 1 :]), how="none")
+    cosine = writer.node("cosine", f"{dot} / {norms}", [dot, own, others])
+    writer.finish(cosine, (*dims[:at], *dims[at + 1 :]), how="none")
 
 
-def _cosine_embedding(graph: NodeGraph, call: Call) -> None:
-    nodes, dims = _operands(graph, call, "input1", "input2")
-    target = operand(graph, call, "target")
-    dot, own, others = _products(graph, call, nodes["input1"], nodes["input2"], dims[-1])
+def _cosine_embedding(writer: LossWriter) -> None:
+    nodes, dims = writer.operands("input1", "input2")
+    target = writer.operand("target")
+    dot, own, others = _products(writer, nodes["input1"], nodes["input2"], dims[-1])
     text = f"{dot} * tl.rsqrt(({own} + 1e-12) * ({others} + 1e-12))"
-    cosine = _node(graph, call, "cosine", text, [dot, own, others])
-    margin = literal(call.arg("margin"))
+    cosine = writer.node("cosine", text, [dot, own, others])
+    margin = literal(writer.call.arg("margin"))
     text = f"tl.where({target.node} == 1, 1 - {cosine}, tl.maximum({cosine} - {margin}, 0.0))"
-    loss = _node(graph, call, "loss", text, [target.node, cosine])
-    _finish(graph, call, loss, graph.axes.broadcast([dims[:-1], target.dims]))
+    loss = writer.node("loss", text, [target.node, cosine])
+    writer.finish(loss, writer.graph.axes.broadcast([dims[:-1], target.dims]))
+
+
+def _rule(write: Callable[[LossWriter], None]) -> Rule:
+    """The rule that writes the nodes of a call."""
+    return lambda graph, call: write(LossWriter(graph, call))
 
 
 LOSSES: dict[str, Rule] = {
-    **dict.fromkeys((*_ELEMENTS, "huber_loss", "smooth_l1_loss", "kl_div"), _elementwise),
-    "nll_loss": _nll,
-    "cross_entropy": _cross_entropy,
-    "triplet_margin_loss": _triplet,
-    "pairwise_distance": _pairwise_distance,
-    "cosine_similarity": _cosine_similarity,
-    "cosine_embedding_loss": _cosine_embedding,
+    **dict.fromkeys((*_ELEMENTS, "huber_loss", "smooth_l1_loss", "kl_div"), _rule(_elementwise)),
+    "nll_loss": _rule(_nll),
+    "cross_entropy": _rule(_cross_entropy),
+    "triplet_margin_loss": _rule(_triplet),
+    "pairwise_distance": _rule(_pairwise_distance),
+    "cosine_similarity": _rule(_cosine_similarity),
+    "cosine_embedding_loss": _rule(_cosine_embedding),
 }

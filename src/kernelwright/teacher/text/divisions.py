@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.rules import is_float
-from kernelwright.programs.dataflow import deciding_values
+from kernelwright.programs.dataflow import deciding_values, rounds_quotient
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.text.dtypes import triton_dtype
 
@@ -114,7 +114,7 @@ def nearest(call: Call, on: Operands) -> str:
     """Text of a call's result as the nearest float; "" if the call has no such text."""
     if call.op == "pow" and is_float(call.types[0].dtype):
         return _NEAREST_POWERS.get(call.arg("exponent"), "").format(**on)
-    if call.op == "div" and call.arg("rounding_mode") is not None:
+    if rounds_quotient(call):
         return ""
     return _NEAREST[call.op].format(**on)
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.text.divisions import rounded_values
 from kernelwright.teacher.text.expressions import NotWritable, expression
@@ -144,7 +145,7 @@ class TileBody:
     def kept(self, call: Call, index: Index) -> str:
         """Text of the condition that an element is inside the triangle that a call keeps."""
         rows, columns = (operand_text(self.text(dim)) for dim in index[-2:])
-        sign = "<=" if call.op == "tril" else ">="
+        sign = "<=" if call.has(Trait.KEEPS_LOWER_TRIANGLE) else ">="
         return f"{columns} - {rows} {sign} {call.arg('diagonal')}"
 
     def _triangle(self, call: Call, index: Index, variable: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import dim_index
+from kernelwright.programs.dataflow import permutation
 from kernelwright.programs.fragments.fragment import PERMUTING, RESHAPING
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.text.expressions import NotWritable, is_pointwise
@@ -53,7 +54,7 @@ def source_index(program: Program, call: Call, index: Index) -> Index:
     if call.op in RESHAPING:
         return reshape(index, shape)
     if call.op in PERMUTING:
-        dims = _dims(call, len(shape))
+        dims = permutation(call, len(shape))
         return tuple(index[dims.index(dim)] for dim in range(len(shape)))
     return align(index, shape) if call.op == "broadcast_to" else index
 
@@ -71,22 +72,10 @@ def view_index(program: Program, call: Call, index: Index) -> Index:
     if call.op in RESHAPING:
         return reshape(index, call.types[0].shape)
     if call.op in PERMUTING:
-        return tuple(index[dim] for dim in _dims(call, len(shape)))
+        return tuple(index[dim] for dim in permutation(call, len(shape)))
     if call.types[0].shape != shape:
         raise NotWritable("a broadcast of the tile itself")
     return index
-
-
-def _dims(call: Call, rank: int) -> list[int]:
-    """Source dimension of each dimension of the view."""
-    if call.op == "permute":
-        return [dim_index(d, rank) for d in call.arg("dims")]
-    dims = list(range(rank))
-    if call.op == "t":
-        return dims[::-1]
-    first, second = (dim_index(call.arg(name), rank) for name in ("dim0", "dim1"))
-    dims[first], dims[second] = second, first
-    return dims
 
 
 def is_elementwise(call: Call) -> bool:

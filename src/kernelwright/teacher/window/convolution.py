@@ -11,6 +11,7 @@ from math import ceil, prod
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout
+from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.forms import split_k, tiled
 from kernelwright.teacher.contraction.parts import ROUNDED, ProductSchedule
@@ -143,9 +144,7 @@ def _stays_fp32(program: Program) -> bool:
 
     Of 408 pairs that were judged on an H200, six were refused for TF32. All six were such calls.
     """
-    return any(
-        call.op.startswith("conv_transpose") and call.arg("groups") > 1 for call in program.calls
-    )
+    return any(call.has(Trait.TRANSPOSED) and call.arg("groups") > 1 for call in program.calls)
 
 
 def _products(program: Program) -> Iterator[Convolution]:

@@ -66,7 +66,7 @@ class _ConvolutionReading:
 
     def __init__(self, program: Program, call: Call, window: tuple[Sweep, ...]) -> None:
         self.program, self.call, self.window = program, call, window
-        self.is_transposed = call.op.startswith("conv_transpose")
+        self.is_transposed = call.has(Trait.TRANSPOSED)
         self.image, self.weights = (call.arg(name).name for name in ("input", "weight"))
         self.image_shape = program.type_of(self.image).shape
         self.out_shape = call.types[0].shape

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import spread
 from kernelwright.programs.program import Call
 from kernelwright.teacher.tile.index import AxisText
@@ -123,7 +124,7 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
     """
     spatial = len(sizes)
     symbols = ("D", "H", "W")[3 - spatial :]
-    if call.op.startswith("adaptive_"):
+    if call.has(Trait.ADAPTIVE):
         wanted = spread(call.arg("output_size"), spatial)
         return [
             Slide(
@@ -133,7 +134,11 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
         ]
     names = ["kernel_size", "stride", "padding"]
     kernel, stride, padding = (spread(call.arg(name), spatial) for name in names)
-    dilation = spread(call.arg("dilation"), spatial) if "max" in call.op else (None,) * spatial
+    dilation = (
+        spread(call.arg("dilation"), spatial)
+        if call.has(Trait.LARGEST_OF_WINDOWS)
+        else (None,) * spatial
+    )
     return [
         Slide(
             symbol=symbols[i],

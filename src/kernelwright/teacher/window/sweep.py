@@ -9,6 +9,7 @@ taps; the phase is `o % stride`. So a program owns outputs of one phase, and vis
 from dataclasses import dataclass
 from math import gcd
 
+from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import full
 from kernelwright.programs.program import Call
 from kernelwright.teacher.tile.index import times
@@ -196,7 +197,7 @@ def sweeps(call: Call, kernel: tuple[int, ...]) -> tuple[Sweep, ...]:
         padding = tuple(d * (k - 1) // 2 for d, k in zip(dilation, kernel, strict=True))
     else:
         padding = full("padding", call.arg("padding"), spatial, 0)
-    if not call.op.startswith("conv_transpose"):
+    if not call.has(Trait.TRANSPOSED):
         return tuple(
             Sweep(
                 symbol=symbols[i],

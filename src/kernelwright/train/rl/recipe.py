@@ -3,15 +3,12 @@
 docs/rl.md explains every setting; recipes/rl has examples.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
-from typing import Self
 
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
-from kernelwright.core.record import Record
 from kernelwright.data.pool import recipe as pool
 from kernelwright.policy.names import URL
 from kernelwright.policy.policy import Sampling
@@ -237,7 +234,7 @@ class Audits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RlRecipe:
+class RlRecipe(strict.Recipe):
     """All settings of a run of `train rl`.
 
     The constructor raises UsageError for values that are out of range or contradict each other.
@@ -381,21 +378,6 @@ class RlRecipe:
             )
         if not (self.programs.files or self.programs.draw or rollouts.pool):
             raise UsageError("no programs to learn from", remedy="give programs.files or .draw")
-
-    @classmethod
-    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
-        """Read a recipe from a TOML file. Its file names are relative to the current folder.
-
-        Args:
-            changes: settings in place of the file's, "objective.loss = 'grpo'" each.
-
-        Raises:
-            UsageError: it cannot be read, or says what a recipe does not know.
-        """
-        return strict.load(path, lambda values: strict.read(cls, strict.changed(values, changes)))
-
-    def to_json(self) -> Record:
-        return asdict(self)
 
 
 def _check_positive(values: Mapping[str, float]) -> None:

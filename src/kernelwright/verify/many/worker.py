@@ -280,6 +280,7 @@ class ClockWorker(JudgeWorker):
             session = Session(task, guest, judge.rules.device)
             with gpu_lock(judge.rules.device.index or 0, shared=True):
                 trial.load(session)
-            clock.time_trial(session, task, trial, judge.seed, budget_s, PAUSE_MS)
-            clock.time_graphs(session, task, trial, judge.seed)
+            timing = clock.CandidateTiming(session, task, trial, judge.seed)
+            clock.time_trial(timing, budget_s, PAUSE_MS)
+            clock.time_graphs(timing)
         return trial.verdict()

@@ -139,15 +139,19 @@ class PairTimer:
             self.strangest = ranked[-MAX_STRANGE:]
 
 
+@dataclass(frozen=True, slots=True)
+class CandidateTiming:
+    """A candidate that runs in a session, to be timed on inputs that the task draws."""
+
+    session: Session
+    task: Task
+    trial: Trial
+    """The candidate's; receives the times."""
+    seed: int
+
+
 @stage("take times")
-def time_trial(
-    session: Session,
-    task: Task,
-    trial: Trial,
-    seed: int,
-    budget_s: float = BUDGET_S,
-    pause_ms: float = 0.0,
-) -> None:
+def time_trial(timing: CandidateTiming, budget_s: float = BUDGET_S, pause_ms: float = 0.0) -> None:
     """Fills in the times of candidate and reference, the interval of their ratio and the noise.
 
     Args:
@@ -157,18 +161,16 @@ def time_trial(
     Raises:
         Rejected: a timed call is wrong, or its time cannot be true.
     """
-    index = trial.rules.device.index or 0
+    rules = timing.trial.rules
+    index = rules.device.index or 0
     with gpu_lock(index):
-        answers = TimedAnswers(trial.rules)
-        timer, pairs = _timed(session, task, trial, seed, budget_s, answers, pause_ms)
+        timer, pairs = _timed(timing, budget_s, TimedAnswers(rules), pause_ms)
     with gpu_lock(index, shared=True):
         _conclude(timer, pairs)
 
 
 @stage("take times")
-def time_alone(
-    session: Session, task: Task, trial: Trial, seed: int, budget_s: float, answers: TimedAnswers
-) -> None:
+def time_alone(timing: CandidateTiming, budget_s: float, answers: TimedAnswers) -> None:
     """Does the work of `time_trial` for a caller that has the GPU alone already; launches do not
     count.
 
@@ -176,22 +178,17 @@ def time_alone(
         answers: the reference's answers to the inputs of timed calls; calls under one `seed` share
             them.
     """
-    _conclude(*_timed(session, task, trial, seed, budget_s, answers, PAUSE_MS))
+    _conclude(*_timed(timing, budget_s, answers, PAUSE_MS))
 
 
 def _timed(
-    session: Session,
-    task: Task,
-    trial: Trial,
-    seed: int,
-    budget_s: float,
-    answers: TimedAnswers,
-    pause_ms: float,
+    timing: CandidateTiming, budget_s: float, answers: TimedAnswers, pause_ms: float
 ) -> tuple[PairTimer, Pairs]:
+    session, task, trial = timing.session, timing.task, timing.trial
     session.restart(trial.name)
     reference = HostCalls(task, trial.rules, pause_ms)
     candidate = GuestCalls(session, trial.name, pause_ms=pause_ms)
-    timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate, answers)
+    timer = PairTimer(task, trial, derive(timing.seed, "timing"), reference, candidate, answers)
     pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
     assert timer.last is not None
     candidate.burst(calls_in_burst(pairs))
@@ -224,9 +221,7 @@ def _conclude(timer: PairTimer, pairs: Pairs) -> None:
 
 
 @stage("time graphs")
-def time_graphs(
-    session: Session, task: Task, trial: Trial, seed: int, budget_s: float = GRAPH_BUDGET_S
-) -> None:
+def time_graphs(timing: CandidateTiming, budget_s: float = GRAPH_BUDGET_S) -> None:
     """Fills in the times of both sides as CUDA graphs, where these can be captured: the GPU's part
     without the launches. A guest in which capture failed is not to be used again.
 
@@ -234,7 +229,8 @@ def time_graphs(
         Rejected: the candidate's graph gives one answer whatever its inputs, or its times cannot be
             true. Any other fault of a graph becomes advice, because the task asks for no graph.
     """
-    seed = derive(seed, "graphs")
+    session, task, trial = timing.session, timing.task, timing.trial
+    seed = derive(timing.seed, "graphs")
     with gpu_lock(trial.rules.device.index or 0):
         try:
             session.restart(trial.name)
@@ -329,8 +325,8 @@ def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -
             checks.check_values(kept.ran, answer.outputs, rules.precision)
         except WrongOutputs as wrong:
             inputs = task.inputs(kept.seed, "plain", rules.device)
-            outputs, expected = kept.ran.outputs, answer.outputs
-            second_look.look_again(wrong, task, inputs, kept.seed, outputs, expected, rules)
+            call = second_look.ReferenceCall(task, inputs, kept.seed, answer.outputs)
+            second_look.look_again(wrong, kept.ran.outputs, call, rules)
         checks.check_inputs(kept.ran, answer, rules.precision)
     except Rejected as wrong:
         message = f"in a timed call: {wrong.message}"

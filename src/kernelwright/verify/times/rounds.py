@@ -13,6 +13,7 @@ from typing import Any
 
 from kernelwright.core.errors import InfraError
 from kernelwright.core.seed import derive
+from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.memory import give_back
@@ -83,7 +84,7 @@ def time_screened(
                 with trial.ending():
                     session = provide(trial)
                     session.restart(trial.name)
-                    session.prepare(trial.name, inputs, round_seed, FILLER)
+                    session.prepare(trial.name, GuestCall(inputs, round_seed, FILLER))
                     candidate_ms[trial.name] += timed(partial(_guest_ms, session))
                     session.release()
     for trial in trials:

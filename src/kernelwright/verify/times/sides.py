@@ -14,7 +14,7 @@ import torch
 from kernelwright.core.errors import infra
 from kernelwright.core.verdict import Precision
 from kernelwright.sandbox.guest.timed import Replays
-from kernelwright.sandbox.shared.contract import Ran
+from kernelwright.sandbox.shared.contract import GuestCall, Ran
 from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span, fresh_copy
 from kernelwright.timing.cuda_timer import stopwatch
@@ -135,9 +135,10 @@ class GuestCalls:
         self.believed = Believed()
 
     def prepare(self, inputs: list[Any], seed: int) -> None:
-        filler, is_replay = poison(seed, is_nan=bool(seed % 2)), self._is_replay
         manner = replace(WATCHED, has_offsets=bool(seed // 2 % 2))  # timed or not, a user's inputs
-        self._session.prepare(self._name, inputs, seed, filler, is_replay=is_replay, manner=manner)
+        filler = poison(seed, is_nan=bool(seed % 2))
+        call = GuestCall(inputs, seed, filler, manner=manner)
+        self._session.prepare(self._name, call, is_replay=self._is_replay)
 
     def time(self) -> float:
         idle, timed = self._time(is_idle=True), self._time()

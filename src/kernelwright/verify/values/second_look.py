@@ -12,7 +12,7 @@ runs explain its value (`decided.py`). Inputs stay unchanged and equal values st
 a candidate must still decide comparisons of inputs right (`<` is not `<=`).
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -48,13 +48,20 @@ MOST_ELEMENTS = 1 << 24
 times."""
 
 
-def check_values(
-    task: Task, inputs: list[Any], seed: int, outputs: Tensors, expected: Expected, rules: Rules
-) -> ErrorFigures | None:
-    """Compares outputs, with a second look where the first refuses them.
+@dataclass(frozen=True, slots=True)
+class ReferenceCall:
+    """A call of the reference, which runs again with other roundings for a second look."""
 
-    Args:
-        seed: seed of the generators in the call.
+    task: Task
+    """Starts from the state before the call."""
+    inputs: list[Any]
+    seed: int
+    """The seed of the generators in the call."""
+    expected: Expected
+
+
+def check_values(outputs: Tensors, call: ReferenceCall, rules: Rules) -> ErrorFigures | None:
+    """Compares outputs, with a second look where the first refuses them.
 
     Returns:
         The error figures; None if no output is floating-point.
@@ -63,25 +70,18 @@ def check_values(
         WrongOutputs: the outputs are wrong at both looks.
     """
     try:
-        return checks.check_comparison(compare(outputs, expected, rules.precision))
+        return checks.check_comparison(compare(outputs, call.expected, rules.precision))
     except WrongOutputs as wrong:
-        return look_again(wrong, task, inputs, seed, outputs, expected, rules)
+        return look_again(wrong, outputs, call, rules)
 
 
 def look_again(
-    wrong: WrongOutputs,
-    task: Task,
-    inputs: list[Any],
-    seed: int,
-    outputs: Tensors,
-    expected: Expected,
-    rules: Rules,
+    wrong: WrongOutputs, outputs: Tensors, call: ReferenceCall, rules: Rules
 ) -> ErrorFigures | None:
     """Returns the error figures of outputs if rounding explains the errors of the first look.
 
     Args:
         wrong: the refusal of the first look.
-        task: must start from the state before the call, because the reference runs again.
 
     Raises:
         WrongOutputs: rounding does not explain the outputs.
@@ -89,16 +89,16 @@ def look_again(
     # Structure, NaN and aliases are not questions of rounding.
     if wrong.code is not Code.WRONG_VALUES or rules.precision is Precision.KERNELBENCH:
         raise wrong  # the suite's own rule has no second look
-    expectations = [expected]
+    expectations = [call.expected]
     try:
         if is_close(wrong.errors) and _is_off(wrong.errors):
             # The magnified bound first: it needs a few runs, and rounding otherwise needs up to 32.
-            expectations.insert(0, tolerant(task, inputs, seed, expected, rules))
+            expectations.insert(0, tolerant(call, rules))
             comparison = compare(outputs, expectations[0], rules.precision)
             if comparison.mismatch is None:
                 return comparison.errors
         for expectation in expectations:
-            settled = _settled(task, inputs, seed, outputs, expectation, rules)
+            settled = _settled(outputs, replace(call, expected=expectation), rules)
             # Only the elements that roundings explain are replaced, so all others are judged again.
             if settled is not outputs:
                 return checks.check_comparison(compare(settled, expectation, rules.precision))
@@ -117,20 +117,19 @@ def _is_off(errors: ErrorFigures | None) -> bool:
     return errors is not None and share_of_allowed(errors) > 1
 
 
-def tolerant(
-    task: Task, inputs: list[Any], seed: int, expected: Expected, rules: Rules
-) -> Expected:
+def tolerant(call: ReferenceCall, rules: Rules) -> Expected:
     """Returns the expectation with a wider bound, from nudged fp64 answers.
 
     The nudges move inputs and results of operators by at most an ulp (`Task.nudged`).
     """
+    expected = call.expected
     floats = [output for output in expected.oracle if output.is_floating_point()]
     # The error of one element is one draw; of many elements, their rms hardly varies. So few
     # elements need many nudges.
     fewest = min(map(effective_count, floats), default=1.0)
     least = FEW_NUDGES if sum(output.numel() for output in floats) <= SMALL else 1
     nudged = (
-        task.nudged(inputs, seed, rules.device, number)
+        call.task.nudged(call.inputs, call.seed, rules.device, number)
         for number in range(max(least, round(NUDGES / max(fewest, 1.0))))
     )
     alike = tuple(outputs for outputs in nudged if _are_alike(outputs, expected.oracle))
@@ -142,14 +141,12 @@ def _are_alike(moved: Tensors, oracle: Tensors) -> bool:
     return [tensor.shape for tensor in moved] == [tensor.shape for tensor in oracle]
 
 
-def _settled(
-    task: Task, inputs: list[Any], seed: int, outputs: Tensors, expected: Expected, rules: Rules
-) -> Tensors:
+def _settled(outputs: Tensors, call: ReferenceCall, rules: Rules) -> Tensors:
     """If roundings explain every off element: returns the outputs with the reference's value in
     each off element. Otherwise returns the same object."""
     if sum(output.numel() for output in outputs) > MOST_ELEMENTS:
         return outputs
-    tried = [_look(i, output, expected, rules) for i, output in enumerate(outputs)]
+    tried = [_look(i, output, call.expected, rules) for i, output in enumerate(outputs)]
     looks = [look for look in tried if look is not None]
     if len(looks) < len(tried):
         return outputs
@@ -157,9 +154,9 @@ def _settled(
     if not num_off or not all(look.may_be_rounding for look in looks):
         return outputs
     for number in range(MOST_ROUNDINGS):
-        other = task.rounded_otherwise(inputs, seed, rules.device, number)
+        other = call.task.rounded_otherwise(call.inputs, call.seed, rules.device, number)
         # Elements have no counterpart where rounding decides how many there are.
-        if not _are_alike(other, expected.oracle):
+        if not _are_alike(other, call.expected.oracle):
             break
         for look, moved in zip(looks, other, strict=True):
             look.add(moved)
