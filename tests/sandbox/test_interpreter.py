@@ -309,3 +309,17 @@ def test_functions_of_the_language_may_be_imported_by_name(guest):
     x = torch.randn(64)
     guest.load(IMPORTED)
     torch.testing.assert_close(guest.run("candidate", GuestCall([x], seed=1)).outputs[0], x.exp())
+
+
+@pytest.mark.parametrize(
+    ("expression", "of_nan"),
+    [("tl.maximum(x, 0.5{})", 0.5), ("tl.minimum(x, 0.5{})", 0.5), ("tl.clamp(x, 0.5, 2.0{})", 0.5)],
+)
+def test_extrema_drop_nan_as_a_gpu_does_unless_asked_to_propagate(guest, expression, of_nan):
+    x = torch.rand(64)
+    x[::3] = torch.nan
+    dropped = unary(guest, expression.format(""), x)
+    assert dropped[::3].eq(of_nan).all()
+    propagated = unary(guest, expression.format(", propagate_nan=tl.PropagateNan.ALL"), x)
+    assert torch.equal(propagated.isnan(), x.isnan())
+    assert torch.equal(dropped[1::3], propagated[1::3])

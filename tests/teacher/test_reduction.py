@@ -1,6 +1,6 @@
 """Reductions, the softmax family, normalizations and losses: every form, every layout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -252,16 +252,34 @@ LOSSES: dict[str, tuple[str, dict[str, Any], tuple[Given, ...]]] = {
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_are_right(name):
-    op, attributes, given = LOSSES[name]
+    program = loss_program(*LOSSES[name])
+    assert candidates(program)
+    assert faults(program, candidates(program, limit=2)) == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (op, *_) in LOSSES.items() if op != "binary_cross_entropy"]
+)
+def test_losses_pass_nan_on(name):
+    """PyTorch's binary_cross_entropy refuses NaN."""
+    op, attributes, operands = LOSSES[name]
+    has_reduction = any(parameter.name == "reduction" for parameter in operators()[op].params)
+    program = loss_program(
+        op, attributes | {"reduction": "none"} if has_reduction else attributes, operands
+    )
+    inputs = reference.make_inputs(program, 0)
+    inputs[0].view(-1)[::40] = torch.nan
+    assert strays(program, inputs, candidates(program, limit=2)) == []
+
+
+def loss_program(op: str, attributes: dict[str, Any], operands: Sequence[Given]) -> Program:
     names = [p.name for p in operators()[op].params if p.kind is not ParameterKind.ATTRIBUTE]
 
     def make(builder: Builder, *refs: Ref):
         return builder.call(op, **dict(zip(names, refs, strict=False)), **attributes)
 
-    normal = [(one, Init("randn")) if isinstance(one, TensorType) else one for one in given]
-    program = built(make, *normal)
-    assert candidates(program)
-    assert faults(program, candidates(program, limit=2)) == []
+    normal = [(one, Init("randn")) if isinstance(one, TensorType) else one for one in operands]
+    return built(make, *normal)
 
 
 def class_loss(op: str, num_samples: int, **attributes: Any) -> Program:

@@ -77,13 +77,18 @@ class LossWriter:
         return nodes, dims
 
 
+_NAN = "propagate_nan=tl.PropagateNan.ALL"
+"""`tl.maximum` and `tl.minimum` drop NaN without this argument; PyTorch's losses pass NaN on."""
+
 _ELEMENTS = {
     "mse_loss": "({input} - {target}) * ({input} - {target})",
     "l1_loss": "tl.abs({input} - {target})",
-    "hinge_embedding_loss": "tl.where({target} == 1, {input}, tl.maximum({margin} - {input}, 0.0))",
+    "hinge_embedding_loss": "tl.where({target} == 1, {input}, "
+    f"tl.maximum({{margin}} - {{input}}, 0.0, {_NAN}))",
     "soft_margin_loss": "tl.maximum(-{target} * {input}, 0.0)"
     " + libdevice.log1p(tl.exp(-tl.abs({target} * {input})))",
-    "margin_ranking_loss": "tl.maximum(-{target} * ({input1} - {input2}) + {margin}, 0.0)",
+    "margin_ranking_loss": "tl.maximum(-{target} * ({input1} - {input2}) + {margin}, "
+    f"0.0, {_NAN})",
     "binary_cross_entropy": "-({target} * tl.maximum(tl.log({input}), -100.0)"
     " + (1 - {target}) * tl.maximum(libdevice.log1p(-{input}), -100.0))",
     "binary_cross_entropy_with_logits": "tl.maximum({input}, 0.0) - {input} * {target}"
@@ -278,8 +283,8 @@ def _triplet(writer: LossWriter) -> None:
     far = _distance(writer, "far", anchor, negative, axes)
     if writer.call.arg("swap"):
         other = _distance(writer, "other", positive, negative, axes)
-        far = writer.node("farthest", f"tl.minimum({far}, {other})", [far, other])
-    text = f"tl.maximum({near} - {far} + {literal(writer.call.arg('margin'))}, 0.0)"
+        far = writer.node("farthest", f"tl.minimum({far}, {other}, {_NAN})", [far, other])
+    text = f"tl.maximum({near} - {far} + {literal(writer.call.arg('margin'))}, 0.0, {_NAN})"
     writer.finish(writer.node("loss", text, [near, far]), dims[:-1])
 
 
@@ -319,7 +324,8 @@ def _cosine_embedding(writer: LossWriter) -> None:
     text = f"{dot} * tl.rsqrt(({own} + 1e-12) * ({others} + 1e-12))"
     cosine = writer.node("cosine", text, [dot, own, others])
     margin = literal(writer.call.arg("margin"))
-    text = f"tl.where({target.node} == 1, 1 - {cosine}, tl.maximum({cosine} - {margin}, 0.0))"
+    apart = f"tl.maximum({cosine} - {margin}, 0.0, {_NAN})"
+    text = f"tl.where({target.node} == 1, 1 - {cosine}, {apart})"
     loss = writer.node("loss", text, [target.node, cosine])
     writer.finish(loss, writer.graph.axes.broadcast([dims[:-1], target.dims]))
 

@@ -42,7 +42,7 @@ _TEMPLATES: dict[str, str] = {
     f"{_SELU_ALPHA} * libdevice.expm1({{input}}))",
     "elu": "tl.where({input} > 0, {input}, {alpha} * libdevice.expm1({input}))",
     "celu": "tl.where({input} > 0, {input}, {alpha} * libdevice.expm1({input} / {alpha}))",
-    "hardsigmoid": "tl.clamp({input} / 6 + 0.5, 0.0, 1.0)",
+    "hardsigmoid": "tl.clamp({input} / 6 + 0.5, 0.0, 1.0, propagate_nan=tl.PropagateNan.ALL)",
     "hardtanh": "tl.where({input} < {min_val}, {min_val}, "
     "tl.where({input} > {max_val}, {max_val}, {input}))",
     "hardswish": "{input} * tl.clamp({input} / 6 + 0.5, 0.0, 1.0)",

@@ -8,6 +8,7 @@ no runtime loop bounds. After `install`:
   (`interpreter.bounds`);
 - `tl.dot` rounds its operands as `input_precision` says;
 - `libdevice` functions are computed by torch;
+- `tl.maximum`, `tl.minimum` and `tl.clamp` drop NaN unless the kernel asks for `propagate_nan`, as on a GPU;
 - reductions and scans by functions of the kernel's take arrays, not single elements.
 Not seen: races between programs (they run one after another), overruns inside one storage.
 """
@@ -37,6 +38,7 @@ def install() -> None:
     _install_bfloat16()
     _install_bounds()
     _install_dot()
+    _install_extrema()
     _install_small_remedies()
     from kernelwright.sandbox.guest.interpreter import libdevice_shim
     from kernelwright.sandbox.guest.interpreter import scopes as interpreter_scopes
@@ -188,6 +190,28 @@ def _bf16x3(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarr
     small = np.matmul(highs[0], lows[1]) + np.matmul(lows[0], highs[1])
     product: np.ndarray[Any, Any] = small + np.matmul(highs[0], highs[1])
     return product
+
+
+# -- extrema
+
+
+def _install_extrema() -> None:
+    """Drops NaN where a GPU does: `min.f32` and `max.f32` return the operand that is a number."""
+    builder: Any = stock.InterpreterBuilder
+
+    def smaller(self: Any, left: Any, right: Any) -> Any:
+        return self.binary_op(left, right, np.fmin)
+
+    def larger(self: Any, left: Any, right: Any) -> Any:
+        return self.binary_op(left, right, np.fmax)
+
+    def clamp(self: Any, value: Any, low: Any, high: Any, propagate_nan: Any) -> Any:
+        if propagate_nan == stock._ir.PROPAGATE_NAN.ALL:
+            return self.ternary_op(value, low, high, np.clip)
+        return smaller(self, larger(self, value, low), high)
+
+    builder.create_minnumf, builder.create_maxnumf = smaller, larger
+    builder.create_clampf = clamp
 
 
 # -- the rest
