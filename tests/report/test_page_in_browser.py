@@ -285,7 +285,7 @@ def test_the_table_of_a_suite_sorts_by_number_and_by_name(emulated, tmp_path):
     shown_at(emulated, 1280, "light")
 
     def names():
-        return [cell.text.split("_")[0] for cell in every(emulated, "#tasks td:first-child")]
+        return [cell.text.split("_")[0] for cell in every(emulated, "#tasks tbody th")]
 
     over_eager = next(
         head for head in every(emulated, "#tasks th button") if head.text == "over eager"

@@ -49,5 +49,5 @@ def page(run: ReportedRun) -> str:
         module=code(run.result["source"], "m"),
         facts=facts(run),
         style=asset("style.css"),
-        script=asset("sort.js") + asset("page.js"),
+        script=asset("table.js") + asset("page.js"),
     )

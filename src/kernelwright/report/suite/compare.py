@@ -84,9 +84,12 @@ def compare_cases(before: Cases, after: Cases) -> list[LevelComparison]:
 
 def cases_by_key(cases: Iterable[CaseLine]) -> Cases:
     """The last record of each answer to each task."""
-    return {
-        (case["suite"], case["level"], case["id"], case.get("sample", 0)): case for case in cases
-    }
+    return {key_of(case): case for case in cases}
+
+
+def key_of(case: CaseLine) -> Key:
+    """The place of a case in its run."""
+    return case["suite"], case["level"], case["id"], case.get("sample", 0)
 
 
 def _lines(folder: Path) -> Iterator[CaseLine]:
