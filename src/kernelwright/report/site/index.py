@@ -145,7 +145,7 @@ def _mean(label: str, mean: Mean | None, level: LevelSummary) -> Cell:
 
 def _interval(mean: Mean, level: LevelSummary) -> str:
     """The interval, and the number of tasks where it is not all."""
-    num = f", n = {mean.num}" if mean.num < level.tasks else ""
+    num = f", n\u00a0=\u00a0{mean.num}" if mean.num < level.tasks else ""
     return f"{mean.low:.2f} to {mean.high:.2f}{num}"
 
 

@@ -49,6 +49,8 @@ class SearchView:
 
     fragments: list[FragmentView]
     roofline: RooflineChart | None
+    points: Rows
+    """The points of the roofline as a table."""
     module: Markup
     """The highlighted text of `optimized.py`."""
 
@@ -200,8 +202,11 @@ def _search_view(texts: TaskTexts) -> SearchView | None:
     if (run := texts.search) is None:
         return None
     colors = colors_of(run.fragments)
+    roofs = chart(run.program, run.fragments, colors, str(run.run["device"]))
+    points = [(point.label, point.tooltip) for point in roofs.points] if roofs else []
     return SearchView(
         fragments=fragment_views(run, colors),
-        roofline=chart(run.program, run.fragments, colors, str(run.run["device"])),
+        roofline=roofs,
+        points=[("fragment", "place"), *points],
         module=code(run.result["source"], "m"),
     )

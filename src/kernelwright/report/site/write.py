@@ -54,7 +54,7 @@ def write_site(paths: Sequence[Path], out: Path, say: Say) -> Summaries:
     for two in pairs:
         write_page(out / COMPARED / f"{two.slug}.html", pair.page(two, links))
     for module in records.modules:
-        write_page(out / MODULES / f"{module.slug}.html", run_page(module.run))
+        write_page(out / MODULES / f"{module.slug}.html", run_page(module.run, f"../{INDEX}"))
     comparisons = list(_write_trainings(records.trainings, out / TRAININGS))
     write_page(out / INDEX, index.page(records, levels, pairs, comparisons))
     return levels
@@ -82,7 +82,7 @@ def _write_tasks(own: SiteRun, pages: Sequence[str], folder: Path) -> None:
         about = texts.of(case)
         if about.search is not None:
             links["search"] = f"{SEARCHES}/{name}"
-            write_page(folder / SEARCHES / name, run_page(about.search))
+            write_page(folder / SEARCHES / name, run_page(about.search, f"../../{INDEX}"))
         write_page(folder / name, task.page(own, case, about, links))
 
 
@@ -92,12 +92,15 @@ def _write_trainings(trainings: Sequence[NamedTraining], folder: Path) -> Iterat
     Yields:
         A link to each page that compares runs.
     """
+    home = f"../{INDEX}"
     by_command: dict[str, list[NamedTraining]] = {}
     for own in trainings:
-        write_page(folder / f"{own.slug}.html", training_page.page(own.training))
+        write_page(folder / f"{own.slug}.html", training_page.page(own.training, home))
         by_command.setdefault(own.training.command, []).append(own)
     for command, several in by_command.items():
         if len(several) > 1:
             name = f"all-{command.replace(' ', '-')}.html"
-            write_page(folder / name, training_page.comparison([own.training for own in several]))
+            write_page(
+                folder / name, training_page.comparison([own.training for own in several], home)
+            )
             yield SiteLink(f"{TRAININGS}/{name}", command, f"{len(several)} runs over each other")

@@ -88,12 +88,17 @@ def write_comparison(runs: Sequence[Training]) -> Path:
     return path
 
 
-def page(run: Training) -> str:
-    """The page of a run as HTML text."""
+def page(run: Training, home: str = "") -> str:
+    """The page of a run as HTML text.
+
+    Args:
+        home: the first page of the site that the page is part of, as a relative path.
+    """
     name = run.folder.resolve().name
     part = run.parts[-1]
     return template("training.html").render(
         run=run,
+        home=home,
         name=name,
         facts=_facts(run),
         tiles=values(run)[:NUM_TILES],
@@ -112,10 +117,15 @@ def page(run: Training) -> str:
     )
 
 
-def comparison(runs: Sequence[Training]) -> str:
-    """The page that compares runs of one command, as HTML text."""
+def comparison(runs: Sequence[Training], home: str = "") -> str:
+    """The page that compares runs of one command, as HTML text.
+
+    Args:
+        home: the first page of the site that the page is part of, as a relative path.
+    """
     named = list(zip(names_of([run.folder for run in runs]), runs, strict=True))
     return template("comparison.html").render(
+        home=home,
         command=runs[0].command,
         names=[name for name, _ in named],
         values=value_rows(named),
