@@ -136,7 +136,7 @@ def add_to(app: typer.Typer) -> None:
         app,
         "report",
         command,
-        "architecture.md",
+        "site.md",
         ("Write the page of a run again", "kernelwright report out/model"),
         ("Compare training runs", "kernelwright report run-a run-b"),
         ("Write a site of several runs", "kernelwright report results/*.jsonl run --out site"),
