@@ -28,9 +28,8 @@ class Slugs:
 
     def new(self, name: str) -> str:
         """A name of letters, digits, dots and dashes, near to the name of a run or a task."""
-        plain = (
-            re.sub(r"[^\w.]+", "-", name, flags=re.ASCII)[:LONGEST_SLUG].strip("-.") or "unnamed"
-        )
+        plain = re.sub(r"[^\w.]+", "-", name, flags=re.ASCII)[:LONGEST_SLUG].strip("-.")
+        plain = plain or "unnamed"
         slug, number = plain, 1
         while slug.lower() in self._used:  # some file systems do not tell capital letters apart
             number += 1

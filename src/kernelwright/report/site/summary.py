@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kernelwright.core.delivered import COMPILE, EAGER, delivered_timing, delivers_kernels, over
+from kernelwright.core.delivered import COMPILE, EAGER, delivers_kernels, over
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.scores import Mean, geometric_mean
 from kernelwright.report.site.reading import SiteRun
-from kernelwright.report.suite.scores import beats
+from kernelwright.report.suite.scores import beats, roofline_share
 
 MAX_AUTOTUNE = "max_autotune"
 RIVALS = (EAGER, COMPILE, MAX_AUTOTUNE)
@@ -82,7 +82,7 @@ def summarize(suite: str, level: str, cases: Sequence[CaseLine]) -> LevelSummary
     ratios = {
         name: [ratio.value for case in cases if (ratio := over(case, name))] for name in RIVALS
     }
-    shares = [share for case in cases if (share := delivered_share(case)) is not None]
+    shares = [share for case in cases if (share := roofline_share(case)) is not None]
     return LevelSummary(
         suite=suite,
         level=level,
@@ -98,13 +98,6 @@ def summarize(suite: str, level: str, cases: Sequence[CaseLine]) -> LevelSummary
         errors=_error_medians(cases),
         roofline=geometric_mean(shares, "roofline", level) if shares else None,
     )
-
-
-def delivered_share(case: CaseLine) -> float | None:
-    """The least time that the task's bytes and FLOPs allow over the time of the user's code; None
-    without either time."""
-    timing, floor_ms = delivered_timing(case), case.get("floor_ms")
-    return floor_ms / timing["median_ms"] if timing and floor_ms else None
 
 
 def _has_times(case: CaseLine, baseline: str) -> bool:

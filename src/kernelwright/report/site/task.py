@@ -32,10 +32,11 @@ from kernelwright.report.sections import (
     fragment_views,
 )
 from kernelwright.report.site.reading import SiteRun
-from kernelwright.report.site.summary import MAX_AUTOTUNE, delivered_share
+from kernelwright.report.site.summary import MAX_AUTOTUNE
 from kernelwright.report.site.texts import TaskTexts
 from kernelwright.report.suite import failures
 from kernelwright.report.suite.rows import case_name, kind_of
+from kernelwright.report.suite.scores import roofline_share
 from kernelwright.report.suite.tables import Rows
 
 LABELS = {EAGER: "PyTorch", COMPILE: "torch.compile", MAX_AUTOTUNE: "max-autotune"}
@@ -150,7 +151,7 @@ def time_rows(case: CaseLine) -> Rows:
 
 def roofline(case: CaseLine) -> str:
     """A sentence about the distance from the limit of the hardware; "" where it is not known."""
-    floor_ms, share = case.get("floor_ms"), delivered_share(case)
+    floor_ms, share = case.get("floor_ms"), roofline_share(case)
     if not floor_ms:
         return ""
     least = (

@@ -16,6 +16,7 @@ from kernelwright.core.delivered import (
     EAGER,
     ORIGINAL,
     TIMED,
+    delivered_timing,
     delivers_kernels,
     form_of,
     may_win,
@@ -86,7 +87,7 @@ class Scores:
     graphs_needed: int
     """Those of them that would not, were their kernels launched one by one."""
     roofline: Mean | None
-    """Share of the least possible time in the time taken, over tasks where both are known."""
+    """Share of the least possible time in the time as delivered, over tasks with both."""
     seconds: float
     candidates: int
     pass_at: dict[int, float]
@@ -242,10 +243,10 @@ def _low_end(case: CaseLine, baseline: str) -> float:
 
 
 def roofline_share(case: CaseLine) -> float | None:
-    """The least time that the task's bytes and FLOPs allow, over the time taken; None without
-    either time."""
-    ours, floor_ms = case.get("optimized"), case.get("floor_ms")
-    return floor_ms / ours["median_ms"] if ours and floor_ms else None
+    """The least time that the task's bytes and FLOPs allow over the time of the user's code; None
+    without either time."""
+    timing, floor_ms = delivered_timing(case), case.get("floor_ms")
+    return floor_ms / timing["median_ms"] if timing and floor_ms else None
 
 
 def is_timed(baseline: str, cases: Sequence[CaseLine]) -> bool:
