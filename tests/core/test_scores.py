@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelwright.core import scores
 from kernelwright.core.scores import (
     fast_p,
     gap,
@@ -122,3 +123,10 @@ def test_no_shares_have_no_mean():
 def test_mcnemars_test_by_hand(gained, lost, expected):
     assert mcnemar(gained, lost) == pytest.approx(expected)
     assert mcnemar(lost, gained) == mcnemar(gained, lost)
+
+
+def test_means_of_many_tasks_are_drawn_in_parts_with_equal_results(monkeypatch):
+    ratios = [1.0 + i % 7 for i in range(50)]
+    whole = geometric_mean(ratios, "x")
+    monkeypatch.setattr(scores, "MOST_DRAWN", 50 * 333)
+    assert geometric_mean(ratios, "x") == whole

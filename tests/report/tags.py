@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-VOID = {"meta"}
+VOID = {"input", "link", "meta"}
 
 
 class Tags(HTMLParser):

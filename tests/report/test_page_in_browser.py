@@ -1,10 +1,8 @@
 """The page driven in headless Chromium; skipped, with the reason, where there is none."""
 
-import re
-import shutil
-
 import drawn
 import pytest
+from in_browser import NEEDS_BROWSER, STICKING_OUT, contrast, every, one, shown_at
 from rl_records import write_rl
 from runs import cpu_run, gpu_run, unchanged_run
 from test_suite_scores import CASES, case, wrong
@@ -22,48 +20,13 @@ from kernelwright.report.synthetic.page import write_examination
 from kernelwright.report.training.page import write_comparison, write_training
 from kernelwright.report.training.run import read_training
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("chromedriver") is None, reason="no chromedriver: apt-get install chromium-driver"
-)
-QUIET = (
-    "headless",
-    "no-sandbox",
-    "disable-gpu",
-    "disable-quic",
-    "disable-dev-shm-usage",
-    "no-first-run",
-    "disable-background-networking",
-    "disable-component-update",
-    "disable-sync",
-    "window-size=1200,900",
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    selenium = pytest.importorskip("selenium.webdriver")
-    options = selenium.ChromeOptions()
-    for flag in (*QUIET, f"user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = selenium.ChromeService(executable_path=shutil.which("chromedriver"))
-    driver = selenium.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
+pytestmark = NEEDS_BROWSER
 
 
 @pytest.fixture
 def opened(browser, write):
     browser.get(write(gpu_run()).as_uri())
     return browser
-
-
-def one(driver, css):
-    return driver.find_element("css selector", css)
-
-
-def every(driver, css):
-    return driver.find_elements("css selector", css)
 
 
 @pytest.mark.slow
@@ -188,36 +151,6 @@ KINDS = {
 """Kinds of pages, with their sections."""
 
 
-def shown_at(driver, width, scheme):
-    """Make the window as wide as this, and the page light or dark."""
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-
-
-@pytest.fixture
-def emulated(browser):
-    yield browser
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-STICKING_OUT = """
-const out = [];
-const wide = document.documentElement.scrollWidth > innerWidth;
-if (wide) out.push("the page is " + document.documentElement.scrollWidth + " px wide");
-for (const card of document.querySelectorAll(".card, .tile"))
-  for (const inner of card.querySelectorAll("*")) {
-    const box = inner.getBoundingClientRect();
-    const scrolls = inner.closest(".scroll, .picture, pre");
-    if (box.width && !scrolls && box.right > card.getBoundingClientRect().right + 1)
-      out.push(inner.tagName + " " + inner.textContent.slice(0, 40));
-  }
-return out;
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_sticks_out_of_a_page_or_a_card(emulated, tmp_path, kind):
@@ -249,18 +182,6 @@ def test_light_and_dark_have_text_that_can_be_read(emulated, tmp_path):
     assert len(seen) == 2
 
 
-def contrast(one_color, other):
-    """The ratio of WCAG 2, from 1 to 21, of two opaque colours as browsers print them."""
-
-    def luminance(color):
-        parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
-        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    low, high = sorted(map(luminance, (one_color, other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def test_an_unchanged_run_has_a_neutral_badge(emulated, tmp_path):
     emulated.get(written(tmp_path, "run: unchanged run").as_uri())
     badge = one(emulated, ".badges .badge")
@@ -285,7 +206,7 @@ def test_the_table_of_a_suite_sorts_by_number_and_by_name(emulated, tmp_path):
     shown_at(emulated, 1280, "light")
 
     def names():
-        return [cell.text.split("_")[0] for cell in every(emulated, "#tasks td:first-child")]
+        return [cell.text.split("_")[0] for cell in every(emulated, "#tasks tbody th")]
 
     over_eager = next(
         head for head in every(emulated, "#tasks th button") if head.text == "over eager"

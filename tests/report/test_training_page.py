@@ -20,8 +20,9 @@ from tags import tags_of
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.report.naming import names_of
 from kernelwright.report.training.curves import charts, comparisons
-from kernelwright.report.training.page import comparison, names_of, page
+from kernelwright.report.training.page import comparison, page
 from kernelwright.report.training.run import is_training, read_training
 from kernelwright.report.training.tables import ending_rows, flat, value_rows, values
 
@@ -223,8 +224,8 @@ def test_a_run_that_lacks_a_line_keeps_its_colour(tmp_path):
 
 def test_runs_are_named_by_as_much_of_their_paths_as_tells_them_apart(tmp_path):
     runs = [made(tmp_path / name, lines(1)) for name in ("a/drpo", "b/drpo", "b/grpo")]
-    assert names_of(runs[1:]) == ["drpo", "grpo"]
-    assert names_of(runs[:2]) == ["a/drpo", "b/drpo"]
+    assert names_of([run.folder for run in runs[1:]]) == ["drpo", "grpo"]
+    assert names_of([run.folder for run in runs[:2]]) == ["a/drpo", "b/drpo"]
 
 
 def test_settings_are_named_as_in_recipes():

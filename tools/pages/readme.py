@@ -28,7 +28,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean, geometric_mean
-from kernelwright.report.suite.scores import pass_at_ks
+from kernelwright.report.suite.scores import beats, pass_at_ks
 from kernelwright.report.synthetic.scores import diversity, is_malformed
 
 KEY = ("suite", "level", "policy", "mode", "precision")
@@ -190,7 +190,7 @@ def _against(cases: Sequence[CaseLine], rival: str, name: str) -> dict[str, Reco
     timed = [c for c in cases if c["correct"] and c.get(name) and c.get("optimized")]
     ours = [case for case in timed if may_win(case)]
     wins = sum(_median_ms(c, TIMED) < _median_ms(c, name) for c in ours)
-    significant = sum(_is_significant(case, name) for case in ours)
+    significant = sum(beats(case, name) for case in ours)
     figures = {
         f"beats_{rival}": _count(wins, len(cases)),
         f"beats_{rival}_significant": _count(significant, len(cases)),
@@ -243,16 +243,6 @@ def _of_samples(cases: Sequence[CaseLine]) -> dict[str, Record]:
 
 def _count(value: float, of: int) -> Record:
     return {"value": value, "of": of, "ci": None}
-
-
-def _is_significant(case: CaseLine, rival: str) -> bool:
-    interval = (case.get("speedup_intervals") or {}).get(rival)
-    if interval is not None:
-        return interval[0] > 1.0
-    ours, theirs = timing_of(case, TIMED), timing_of(case, rival)
-    assert ours
-    assert theirs
-    return ours["high_ms"] < theirs["low_ms"]
 
 
 def _median_ms(case: CaseLine, name: str) -> float:

@@ -1,7 +1,8 @@
-"""`kernelwright report`: pages and tables from records, written again."""
+"""`kernelwright report`: pages and tables from records, written again; and sites of many runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,13 @@ import typer
 
 from kernelwright.cli import verbs
 from kernelwright.cli.console import note, out, print_json
-from kernelwright.cli.options import JsonOption
+from kernelwright.cli.options import OUT_NAMES, JsonOption
 from kernelwright.cli.result import results_table
 from kernelwright.cli.train.table import training_table, trainings_json
 from kernelwright.core.errors import UsageError
 from kernelwright.report.page import render
 from kernelwright.report.run import ReportedRun, read_run
+from kernelwright.report.site.write import INDEX, write_site
 from kernelwright.report.suite.page import LINT, PAGE, RECORDS, write_suite
 from kernelwright.report.synthetic.page import is_examination, write_examination
 from kernelwright.report.training.page import write_comparison, write_training
@@ -22,22 +24,33 @@ from kernelwright.report.training.run import Training, is_training, read_trainin
 
 FoldersArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="DIR...", help="Folders that `optimize`, `eval` or `train` wrote."),
+    typer.Argument(
+        metavar="PATH...",
+        help="Folders that `optimize`, `eval` or `train` wrote. With --out also files of records.",
+    ),
+]
+OutOption = Annotated[
+    Path | None, typer.Option(*OUT_NAMES, help="A folder for a site with the pages of all PATHs.")
 ]
 
 
 def command(
     folders: FoldersArgument,
+    out_folder: OutOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write report.html of each DIR from its records.jsonl, and print their summary table.
+    """Write report.html of each PATH from its records.jsonl, and print their summary table.
 
-    For several training runs, the first folder gets comparison.html with all their curves.
+    For several training runs, the first folder gets comparison.html with all their curves. With
+    --out, write a site: a table of all runs, a page for each run and task, and comparisons.
     """
+    if out_folder is not None:
+        _write_site(folders, out_folder, json=json)
+        return
     runs: list[ReportedRun] = []
     trainings: list[Training] = []
     for folder in folders:
-        with _whole_records(folder):
+        with _whole_records(folder / RECORDS):
             _report(folder, runs, trainings)
     for group in _by_command(trainings):
         if len(group) > 1:
@@ -49,6 +62,22 @@ def command(
         out.print(results_table(runs))
     for group in _by_command(trainings):
         out.print(training_table(group))
+
+
+def _write_site(paths: list[Path], folder: Path, *, json: bool) -> None:
+    """Write the site, and say where it is; or print the figures of the first page's table."""
+    with _whole_records(*paths):
+        levels = write_site(paths, folder, note)
+    if json:
+        print_json(
+            [
+                {"run": run.name, "commits": run.commits, **asdict(level)}
+                for run, own in levels
+                for level in own
+            ]
+        )
+        return
+    _say_written(folder / INDEX)
 
 
 def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) -> None:
@@ -70,14 +99,14 @@ def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) ->
 
 
 @contextmanager
-def _whole_records(folder: Path) -> Iterator[None]:
+def _whole_records(*files: Path) -> Iterator[None]:
     """Records that lack a field are the user's to make again."""
     try:
         yield
     except (KeyError, TypeError, IndexError) as error:
         message = f"the records are damaged or of another version: {type(error).__name__}: {error}"
         remedy = "make them again with the command that wrote them"
-        raise UsageError(message, file=str(folder / RECORDS), remedy=remedy) from error
+        raise UsageError(message, file=", ".join(map(str, files)), remedy=remedy) from error
 
 
 def _by_command(runs: list[Training]) -> list[list[Training]]:
@@ -107,7 +136,8 @@ def add_to(app: typer.Typer) -> None:
         app,
         "report",
         command,
-        "architecture.md",
+        "site.md",
         ("Write the page of a run again", "kernelwright report out/model"),
         ("Compare training runs", "kernelwright report run-a run-b"),
+        ("Write a site of several runs", "kernelwright report results/*.jsonl run --out site"),
     )

@@ -30,11 +30,16 @@ def render(records_path: Path, html_path: Path) -> None:
     write_page(html_path, page(read_run(records_path)))
 
 
-def page(run: ReportedRun) -> str:
-    """The page of one run as HTML text."""
+def page(run: ReportedRun, home: str = "") -> str:
+    """The page of one run as HTML text.
+
+    Args:
+        home: the first page of the site that the page is part of, as a relative path.
+    """
     colors = colors_of(run.fragments)
     return template("page.html").render(
         run=run,
+        home=home,
         result=run.result,
         verdict=run.result["verdict"],
         headline=headline(run),
@@ -49,5 +54,5 @@ def page(run: ReportedRun) -> str:
         module=code(run.result["source"], "m"),
         facts=facts(run),
         style=asset("style.css"),
-        script=asset("sort.js") + asset("page.js"),
+        script=asset("table.js") + asset("page.js"),
     )

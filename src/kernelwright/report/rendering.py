@@ -38,6 +38,7 @@ def asset(name: str) -> Markup:
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page as UTF-8."""
+    """Write a page as UTF-8, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     # Records may quote lone surrogates, which UTF-8 cannot hold: they become HTML references.
     path.write_text(html, encoding="utf-8", errors="xmlcharrefreplace")

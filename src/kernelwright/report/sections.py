@@ -61,11 +61,14 @@ class ErrorRow:
     measure: str
     candidate: float
     reference: float
-    allowed: float
+    allowed: float | None
+    """None in records that do not have the limit."""
 
     @property
-    def share(self) -> float:
-        """The candidate's error in percent of what is allowed."""
+    def share(self) -> float | None:
+        """The candidate's error in percent of what is allowed; None where that is not known."""
+        if self.allowed is None:
+            return None
         if self.allowed > 0:
             return 100 * self.candidate / self.allowed
         return 0.0 if self.candidate == 0 else 100.0
@@ -182,15 +185,21 @@ def error_rows(run: ReportedRun) -> list[ErrorRow]:
                 break
     rows: list[ErrorRow] = []
     for what, verdict in judged:
-        if errors := verdict["errors"]:
-            rows += _rows_of(what, errors)
+        rows += error_rows_of(what, verdict["errors"])
     return rows
 
 
-def _rows_of(what: str, errors: ErrorFields) -> tuple[ErrorRow, ErrorRow]:
-    largest = (errors["max_candidate"], errors["max_reference"], errors["max_allowed"])
-    rms = (errors["rms_candidate"], errors["rms_reference"], errors["rms_allowed"])
-    return ErrorRow(what, "max", *largest), ErrorRow(what, "rms", *rms)
+def error_rows_of(what: str, errors: ErrorFields | None) -> list[ErrorRow]:
+    """The largest and the rms error of one verdict; no rows where nothing was compared.
+
+    Args:
+        what: the name of the judged code.
+    """
+    if not errors:
+        return []
+    largest = (errors["max_candidate"], errors["max_reference"], errors.get("max_allowed"))
+    rms = (errors["rms_candidate"], errors["rms_reference"], errors.get("rms_allowed"))
+    return [ErrorRow(what, "max", *largest), ErrorRow(what, "rms", *rms)]
 
 
 def fragment_views(run: ReportedRun, colors: dict[int, int]) -> list[FragmentView]:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from kernelwright.cli.console import out, print_json
 from kernelwright.cli.options import JsonOption
-from kernelwright.report.synthetic.compare import compare, rows
+from kernelwright.report.suite.compare import compare, rows
 
 BeforeArgument = Annotated[
     Path, typer.Argument(metavar="BEFORE", help="The folder of a run of eval synthetic.")

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 
 from kernelwright.core.record import Record
-from kernelwright.report.training.page import names_of
+from kernelwright.report.naming import names_of
 from kernelwright.report.training.run import Training
 from kernelwright.report.training.tables import value_rows, values
 
 
 def training_table(runs: Sequence[Training]) -> Table:
     """The last and the best values of runs of one command, side by side."""
-    head, *rows = value_rows(list(zip(names_of(runs), runs, strict=True)))
+    head, *rows = value_rows(list(zip(names_of([run.folder for run in runs]), runs, strict=True)))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(runs[0].command)
     for name in head[1:]:

@@ -25,6 +25,7 @@ class ChartBar:
     width: float
     height: float
     label: str
+    count: str
     tooltip: str
 
 
@@ -52,6 +53,7 @@ def bar_chart(title: str, counts: Sequence[tuple[str, int]]) -> BarChart:
             width=step - 2,
             height=BAR_HEIGHT * n / top,
             label=label,
+            count=count(n) if n else "",
             tooltip=f"{label}: {count(n)}, {n / total:.2%}",
         )
         for i, (label, n) in enumerate(counts)

@@ -22,6 +22,23 @@ _OTHER = "The kernel was refused: {reason}."
 """A verdict on the kernel itself."""
 
 
+def reason(case: CaseLine) -> str:
+    """The reason why a case is not correct, in a few words and the same for many cases."""
+    if malformed := case.get("malformed"):
+        return f"The answer holds no candidate: {words.outcome(malformed)}."
+    code = str(case["code"])
+    outcome = words.outcome(code)
+    return _KINDS.get(code, f"{outcome[:1].upper()}{outcome[1:]}.")
+
+
+def meaning(case: CaseLine) -> str:
+    """The sentence that explains the verdict on an answer; empty for an accepted answer, and where
+    no answer was judged."""
+    code = str(case["code"])
+    is_judged = not (case["correct"] or case.get("malformed") or code in _KINDS)
+    return words.meaning(code) if is_judged else ""
+
+
 def why(case: CaseLine) -> str:
     """One or two sentences about a case that is not correct."""
     code, message = str(case["code"]), str(case["message"])

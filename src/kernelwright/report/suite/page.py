@@ -17,7 +17,7 @@ from kernelwright.report.format import factor
 from kernelwright.report.page import render
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.chart import speed_chart
-from kernelwright.report.suite.rows import row_of
+from kernelwright.report.suite.rows import KINDS, row_of
 from kernelwright.report.suite.scores import (
     BASELINES,
     Scores,
@@ -143,10 +143,11 @@ def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
         words=words,
         above=above_floor(suite.cases),
         tasks=[row_of(case, baselines, links.get(_key(case), "")) for case in suite.cases],
+        kinds=KINDS,
         checked=len(suite.cross_check),
         disagreements=suite.disagreements,
         style=asset("style.css"),
-        script=asset("sort.js"),
+        script=asset("table.js"),
     )
 
 

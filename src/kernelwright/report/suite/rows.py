@@ -17,6 +17,13 @@ from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.suite import failures
 from kernelwright.report.suite.scores import BASELINES, roofline_share, share_of_graph
 
+KINDS = {
+    "delivered": "kernels delivered",
+    "kept_back": "correct, not delivered",
+    "wrong": "not correct",
+}
+"""Results that a reader filters rows by, with their labels."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -35,25 +42,28 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseRow:
-    """A task's row of the table."""
+class TableRow:
+    """A row of the table of tasks, or of another table that sorts and filters."""
 
     name: str
     link: str
-    """Page of the task, relative to the run's page; empty where there is none."""
+    """The page of the task, relative to the page of the table; empty where there is none."""
+    kind: str
+    """The kind that a reader filters by: for tasks one of `KINDS`."""
     cells: tuple[Cell, ...]
 
 
-def row_of(case: CaseLine, baselines: list[str], link: str) -> CaseRow:
+def row_of(case: CaseLine, baselines: list[str], link: str) -> TableRow:
     """The row of a case.
 
     Args:
         baselines: those that any case of the run was timed against; each has a column.
         link: page of the task; empty without one.
     """
-    return CaseRow(
-        f"{case['level']}/{case['name']}",
+    return TableRow(
+        case_name(case),
         link,
+        kind_of(case),
         (
             *(_against(case, baseline) for baseline in baselines),
             _result(case),
@@ -66,6 +76,20 @@ def row_of(case: CaseLine, baselines: list[str], link: str) -> CaseRow:
             _count("candidates", case.get("candidates")),
         ),
     )
+
+
+def case_name(case: CaseLine) -> str:
+    """The name of a task with its level, and with the number of the answer after the first one."""
+    level, name, sample = case["level"], case["name"], case.get("sample", 0)
+    place = name if level in name.split("/") else f"{level}/{name}"
+    return f"{place}, answer {sample + 1}" if sample else place
+
+
+def kind_of(case: CaseLine) -> str:
+    """The kind of a case's result, one of `KINDS`."""
+    if not case["correct"]:
+        return "wrong"
+    return "delivered" if delivers_kernels(case) else "kept_back"
 
 
 def _result(case: CaseLine) -> Cell:

@@ -15,11 +15,14 @@ from kernelwright.core.delivered import (
     COMPILED,
     EAGER,
     ORIGINAL,
+    TIMED,
+    delivered_timing,
     delivers_kernels,
     form_of,
     may_win,
     measured,
     over,
+    timing_of,
     unchanged,
 )
 from kernelwright.core.kinds.fields import FormFields
@@ -84,7 +87,7 @@ class Scores:
     graphs_needed: int
     """Those of them that would not, were their kernels launched one by one."""
     roofline: Mean | None
-    """Share of the least possible time in the time taken, over tasks where both are known."""
+    """Share of the least possible time in the time as delivered, over tasks with both."""
     seconds: float
     candidates: int
     pass_at: dict[int, float]
@@ -94,7 +97,8 @@ class Scores:
 def cases_of(lines: Iterable[Record]) -> list[CaseLine]:
     """The last record of each case, by level, number and sample."""
     latest = {
-        (line["level"], line["id"], line["sample"]): line for line in of_kind(lines, CaseLine)
+        (line["level"], line["id"], line.get("sample", 0)): line
+        for line in of_kind(lines, CaseLine)
     }
     return [latest[key] for key in sorted(latest)]
 
@@ -213,22 +217,36 @@ def _best_ms(forms: Sequence[FormFields], *, is_rewritten: bool) -> float | None
 
 
 def beats(case: CaseLine, baseline: str) -> bool:
-    """Whether a kernel of ours is faster than the baseline beyond chance."""
-    ratio = measured(case, baseline)
-    is_ours = case["correct"] and may_win(case)
-    return bool(is_ours and ratio and ratio.interval and ratio.interval[0] > 1.0)
+    """Whether a kernel of ours is faster than the baseline beyond chance.
+
+    The interval of the speed-up lies above 1. In an older record, which has no such interval, the
+    intervals of the two medians do not overlap.
+    """
+    if baseline == BETTER:
+        both = (EAGER, COMPILE) if case.get(COMPILE) else (EAGER,)
+        return all(beats(case, name) for name in both)
+    ours, theirs = timing_of(case, TIMED), timing_of(case, baseline)
+    if not (case["correct"] and may_win(case) and ours and theirs):
+        return False
+    ends = (case.get("speedup_intervals") or {}).get(baseline)
+    return ends[0] > 1.0 if ends else ours["high_ms"] < theirs["low_ms"]
 
 
 def _low_end(case: CaseLine, baseline: str) -> float:
-    """The lower end of the interval of a case that beats a baseline."""
-    return (case["speedup_intervals"] or {})[baseline][0]
+    """The lower end of the interval of a case that beats a baseline; in an older record the
+    smallest ratio of the intervals of both medians."""
+    ends = (case.get("speedup_intervals") or {}).get(baseline)
+    ours, theirs = timing_of(case, TIMED), timing_of(case, baseline)
+    assert ours
+    assert theirs
+    return ends[0] if ends else theirs["low_ms"] / ours["high_ms"]
 
 
 def roofline_share(case: CaseLine) -> float | None:
-    """The least time that the task's bytes and FLOPs allow, over the time taken; None without
-    either time."""
-    ours, floor_ms = case.get("optimized"), case.get("floor_ms")
-    return floor_ms / ours["median_ms"] if ours and floor_ms else None
+    """The least time that the task's bytes and FLOPs allow over the time of the user's code; None
+    without either time."""
+    timing, floor_ms = delivered_timing(case), case.get("floor_ms")
+    return floor_ms / timing["median_ms"] if timing and floor_ms else None
 
 
 def is_timed(baseline: str, cases: Sequence[CaseLine]) -> bool:
@@ -242,11 +260,9 @@ def _against(baseline: str, cases: Sequence[CaseLine]) -> Against:
     """The scores against one baseline. A correct case without a time against it counts as not
     faster."""
     speedups = [speedup(case, baseline) for case in cases]
-    ours = [ratio if may_win(case) else None for case, ratio in zip(cases, speedups, strict=True)]
     delivered = [ratio.value if (ratio := over(case, baseline)) else None for case in cases]
     plain = [delivered_without_algebra(case, baseline) for case in cases]
     launched = [delivered_launched(case, baseline) for case in cases]
-    correct = sum(case["correct"] for case in cases) / len(cases)
     return Against(
         baseline=baseline,
         delivered=_mean(delivered, "delivered", baseline),
@@ -254,8 +270,17 @@ def _against(baseline: str, cases: Sequence[CaseLine]) -> Against:
         without_algebra=_mean(plain, "without algebra", baseline),
         launched=_mean(launched, "launched", baseline),
         beats=sum(beats(case, baseline) for case in cases),
-        fast=tuple(correct if p == 0 else fast_p(ours, p) for p in THRESHOLDS),
+        fast=fast_shares(cases, baseline, THRESHOLDS),
     )
+
+
+def fast_shares(
+    cases: Sequence[CaseLine], baseline: str, thresholds: Sequence[float]
+) -> tuple[float, ...]:
+    """fast_p for each threshold p. At p = 0 all correct cases count, also those without a time."""
+    ours = [speedup(case, baseline) if may_win(case) else None for case in cases]
+    correct = sum(case["correct"] for case in cases) / len(cases)
+    return tuple(correct if p == 0 else fast_p(ours, p) for p in thresholds)
 
 
 def _mean(ratios: Sequence[float | None], *seed: str) -> Mean:

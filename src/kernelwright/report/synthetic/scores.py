@@ -121,7 +121,7 @@ def _of_level(level: str, cases: Sequence[CaseLine], first: Scores) -> LevelScor
 
 def is_malformed(case: CaseLine) -> bool:
     """Whether the answer holds no candidate."""
-    return case["malformed"] is not None
+    return case.get("malformed") is not None
 
 
 def _reasons(cases: Iterable[CaseLine]) -> dict[str, int]:

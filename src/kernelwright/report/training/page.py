@@ -11,6 +11,7 @@ from kernelwright.core.kinds.training import AuditLine, ExampleLine
 from kernelwright.report import words
 from kernelwright.report.curves import MOST_POINTS, number
 from kernelwright.report.format import factor, quantity
+from kernelwright.report.naming import names_of
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.sections import code
 from kernelwright.report.suite.page import PAGE
@@ -87,12 +88,17 @@ def write_comparison(runs: Sequence[Training]) -> Path:
     return path
 
 
-def page(run: Training) -> str:
-    """The page of a run as HTML text."""
+def page(run: Training, home: str = "") -> str:
+    """The page of a run as HTML text.
+
+    Args:
+        home: the first page of the site that the page is part of, as a relative path.
+    """
     name = run.folder.resolve().name
     part = run.parts[-1]
     return template("training.html").render(
         run=run,
+        home=home,
         name=name,
         facts=_facts(run),
         tiles=values(run)[:NUM_TILES],
@@ -111,10 +117,15 @@ def page(run: Training) -> str:
     )
 
 
-def comparison(runs: Sequence[Training]) -> str:
-    """The page that compares runs of one command, as HTML text."""
-    named = list(zip(names_of(runs), runs, strict=True))
+def comparison(runs: Sequence[Training], home: str = "") -> str:
+    """The page that compares runs of one command, as HTML text.
+
+    Args:
+        home: the first page of the site that the page is part of, as a relative path.
+    """
+    named = list(zip(names_of([run.folder for run in runs]), runs, strict=True))
     return template("comparison.html").render(
+        home=home,
         command=runs[0].command,
         names=[name for name, _ in named],
         values=value_rows(named),
@@ -123,17 +134,6 @@ def comparison(runs: Sequence[Training]) -> str:
         most_points=MOST_POINTS,
         style=asset("style.css"),
     )
-
-
-def names_of(runs: Sequence[Training]) -> list[str]:
-    """A name for each run: the last parts of its folder's path, as few as tell the runs apart. Runs
-    in one folder share a name."""
-    paths = [run.folder.resolve() for run in runs]
-    for length in range(1, max(len(path.parts) for path in paths) + 1):
-        names = ["/".join(path.parts[-length:]) for path in paths]
-        if len(set(names)) == len(set(paths)):
-            break
-    return names
 
 
 def _facts(run: Training) -> list[str]:

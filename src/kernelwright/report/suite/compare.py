@@ -1,28 +1,31 @@
-"""Compares two runs of `eval synthetic` on the same programs: what they solve, and how fast.
+"""Compares two runs on the same tasks: which tasks they solve, and how fast.
 
-Runs are compared program by program. Two runs solve different programs, so mean speed-ups of all
-that each solves could not be compared.
+Runs are compared task by task. Two runs solve different tasks, so mean speed-ups of all tasks that
+each run solves could not be compared.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.core import record
+from kernelwright.core.delivered import EAGER, over
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.scores import Mean, geometric_mean, mcnemar
+from kernelwright.report.suite.scores import beats, speedup
 
 RECORDS = "records.jsonl"
 ALL = "all"
 Key = tuple[str, str, int, int]
-"""Suite, level, program, sample."""
+"""Suite, level, number of the task, sample."""
+Cases = Mapping[Key, CaseLine]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelComparison:
-    """Programs of one level that both runs have."""
+    """Tasks of one level that both runs have."""
 
     level: str
     programs: int
@@ -40,6 +43,9 @@ class LevelComparison:
     timed; 95% bootstrap interval over programs."""
     modelled: Mean | None
     """The same by the cost model."""
+    delivered: Mean | None
+    """The same by the code that the user gets, over all tasks that were timed in both runs, correct
+    or not."""
 
 
 def compare(before: Path, after: Path) -> list[LevelComparison]:
@@ -51,30 +57,46 @@ def compare(before: Path, after: Path) -> list[LevelComparison]:
     Raises:
         UsageError: a folder has no records, or the runs have no program in common.
     """
-    left, right = _cases(before), _cases(after)
-    common = sorted(left.keys() & right.keys())
-    if not common:
+    left, right = (cases_by_key(_lines(folder)) for folder in (before, after))
+    compared = compare_cases(left, right)
+    if not compared:
         raise UsageError(
             "the runs have no program in common",
             file=str(after),
             remedy="compare runs on the same programs: the same --programs and --levels",
         )
+    return compared
+
+
+def compare_cases(before: Cases, after: Cases) -> list[LevelComparison]:
+    """The comparison of each level, and of all tasks together; empty without a common task."""
+    common = sorted(before.keys() & after.keys())
+    if not common:
+        return []
     levels = sorted({key[1] for key in common}, key=lambda name: (len(name), name))
     compared = []
     for level in (*levels, ALL):
         keys = [key for key in common if level in (key[1], ALL)]
-        compared.append(_compared(level, [left[key] for key in keys], [right[key] for key in keys]))
+        pair = [before[key] for key in keys], [after[key] for key in keys]
+        compared.append(_compared(level, *pair))
     return compared
 
 
-def _cases(folder: Path) -> Mapping[Key, CaseLine]:
+def cases_by_key(cases: Iterable[CaseLine]) -> Cases:
+    """The last record of each answer to each task."""
+    return {key_of(case): case for case in cases}
+
+
+def key_of(case: CaseLine) -> Key:
+    """The place of a case in its run."""
+    return case["suite"], case["level"], case["id"], case.get("sample", 0)
+
+
+def _lines(folder: Path) -> Iterator[CaseLine]:
     path = folder / RECORDS
     if not path.is_file():
         raise UsageError("no records here", file=str(folder), remedy="run eval synthetic first")
-    return {
-        (line["suite"], line["level"], line["id"], line["sample"]): line
-        for line in record.of_kind(record.read(path, whole=True), CaseLine)
-    }
+    return record.of_kind(record.read(path, whole=True), CaseLine)
 
 
 def _compared(level: str, before: Sequence[CaseLine], after: Sequence[CaseLine]) -> LevelComparison:
@@ -82,8 +104,9 @@ def _compared(level: str, before: Sequence[CaseLine], after: Sequence[CaseLine])
     gained = sum(b["correct"] and not a["correct"] for a, b in pairs)
     lost = sum(a["correct"] and not b["correct"] for a, b in pairs)
     is_timed = any(line.get("optimized") for line in (*before, *after))
-    measured = [(_measured(a), _measured(b)) for a, b in pairs]
+    measured = [(speedup(a, EAGER), speedup(b, EAGER)) for a, b in pairs]
     modelled = [(a.get("modelled"), b.get("modelled")) for a, b in pairs]
+    delivered = [(over_eager(a), over_eager(b)) for a, b in pairs]
     return LevelComparison(
         level=level,
         programs=len(pairs),
@@ -91,23 +114,21 @@ def _compared(level: str, before: Sequence[CaseLine], after: Sequence[CaseLine])
         gained=gained,
         lost=lost,
         p_value=mcnemar(gained, lost),
-        faster=(sum(map(_is_faster, before)), sum(map(_is_faster, after))) if is_timed else None,
+        faster=(_num_faster(before), _num_faster(after)) if is_timed else None,
         measured=_ratio(measured, level, "measured"),
         modelled=_ratio(modelled, level, "modelled"),
+        delivered=_ratio(delivered, level, "delivered"),
     )
 
 
-def _measured(case: CaseLine) -> float | None:
-    """The speed-up over PyTorch of a correct answer; None if it is wrong or was not timed."""
-    ours, eager = case.get("optimized"), case.get("eager")
-    if not (case["correct"] and ours and eager):
-        return None
-    return eager["median_ms"] / ours["median_ms"]
+def over_eager(case: CaseLine) -> float | None:
+    """The speed-up of the user's code over PyTorch; None without times."""
+    ratio = over(case, EAGER)
+    return ratio.value if ratio else None
 
 
-def _is_faster(case: CaseLine) -> bool:
-    interval = (case.get("speedup_intervals") or {}).get("eager")
-    return bool(case["correct"] and interval and interval[0] > 1)
+def _num_faster(cases: Sequence[CaseLine]) -> int:
+    return sum(beats(case, EAGER) for case in cases)
 
 
 def _ratio(speeds: Sequence[tuple[float | None, float | None]], *words: str) -> Mean | None:
@@ -118,20 +139,21 @@ def _ratio(speeds: Sequence[tuple[float | None, float | None]], *words: str) -> 
 def rows(comparisons: Sequence[LevelComparison]) -> list[tuple[str, ...]]:
     """The comparisons as a table of texts, its head first."""
     head = ("level", "programs", "correct", "gained / lost", "p", "faster", "measured", "modelled")
-    return [head, *(_row(comparison) for comparison in comparisons)]
+    return [(*head, "delivered"), *(_row(comparison) for comparison in comparisons)]
 
 
-def _row(found: LevelComparison) -> tuple[str, ...]:
-    faster = "not timed" if found.faster is None else f"{found.faster[0]} to {found.faster[1]}"
+def _row(level: LevelComparison) -> tuple[str, ...]:
+    faster = "not timed" if level.faster is None else f"{level.faster[0]} to {level.faster[1]}"
     return (
-        found.level,
-        str(found.programs),
-        f"{found.correct[0]} to {found.correct[1]}",
-        f"{found.gained} / {found.lost}",
-        f"{found.p_value:.2g}",
+        level.level,
+        str(level.programs),
+        f"{level.correct[0]} to {level.correct[1]}",
+        f"{level.gained} / {level.lost}",
+        f"{level.p_value:.2g}",
         faster,
-        _text(found.measured),
-        _text(found.modelled),
+        _text(level.measured),
+        _text(level.modelled),
+        _text(level.delivered),
     )
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from kernelwright.cli.main import app
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.report.synthetic.compare import ALL, compare, rows
+from kernelwright.report.suite.compare import ALL, compare, rows
 
 
 def case(number, level="L2", *, correct=True, speedup=None, modelled=None, low=None):
@@ -62,6 +62,15 @@ def test_runs_are_compared_program_by_program(runs):
     assert second.modelled.value == pytest.approx((4 * 0.5) ** 0.5)
     assert (fifth.programs, fifth.faster, fifth.measured) == (1, None, None)
     assert everything.programs == 5, "program 9 is in one run alone"
+
+
+def test_delivered_counts_a_task_that_one_run_leaves_in_pytorch(tmp_path):
+    kept = case(1, correct=False) | {"eager": {"median_ms": 3.0}}
+    before = write(tmp_path / "a", [kept, case(2, speedup=2.0)])
+    after = write(tmp_path / "b", [case(1, speedup=4.0), case(2, speedup=2.0)])
+    (level, _) = compare(before, after)
+    assert level.delivered.value == pytest.approx((4.0 / 1.0 * 2.0 / 2.0) ** 0.5)
+    assert level.measured.value == pytest.approx(1.0), "program 2 alone is solved by both"
 
 
 def test_a_table_tells_it(runs):

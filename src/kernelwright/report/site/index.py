@@ -1,0 +1,182 @@
+"""The first page of a site: a headline, the table that a reader needs, and links to all pages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.delivered import COMPILE, EAGER
+from kernelwright.core.scores import Mean
+from kernelwright.report.format import count, factor
+from kernelwright.report.outcome import headline as headline_of_module
+from kernelwright.report.rendering import asset, template
+from kernelwright.report.site.pair import RunPair
+from kernelwright.report.site.reading import NamedModule, NamedTraining, SiteRecords, SiteRun
+from kernelwright.report.site.summary import RIVALS, Counted, LevelSummary
+from kernelwright.report.suite.rows import Cell, TableRow
+from kernelwright.report.suite.scores import BASELINES
+from kernelwright.report.training.tables import values
+
+NUM_VALUES = 3
+"""Figures of a training run on the first page."""
+
+Summaries = Sequence[tuple[SiteRun, Sequence[LevelSummary]]]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLink:
+    """A link of the first page, and a sentence about the page behind the link."""
+
+    href: str
+    name: str
+    about: str
+
+
+def page(
+    records: SiteRecords,
+    levels: Summaries,
+    pairs: Sequence[RunPair],
+    comparisons: Sequence[SiteLink],
+) -> str:
+    """The first page as HTML text.
+
+    Args:
+        levels: each run with the summaries of its levels.
+        pairs: the compared runs.
+        comparisons: pages that lay the curves of training runs over each other.
+    """
+    return template("site/index.html").render(
+        sentences=sentences(levels),
+        summary=reader_rows(levels, "/index.html"),
+        pairs=[_pair_link(pair) for pair in pairs],
+        trainings=[*map(_training_link, records.trainings), *comparisons],
+        modules=list(map(_module_link, records.modules)),
+        others=[
+            (other.name, ", ".join(f"{kind}: {count(n)}" for kind, n in other.kinds.items()))
+            for other in records.others
+        ],
+        stylesheet="style.css",
+        script=asset("table.js"),
+    )
+
+
+def sentences(levels: Summaries) -> list[str]:
+    """The headline over all levels that were timed, or over all levels without times; then how much
+    the site holds."""
+    every = [level for _, own in levels for level in own]
+    if not every:
+        return ["No run of a suite is here."]
+    timed = [level for level in every if level.is_timed]
+    shown = timed or every
+    num_delivered, num = sum(level.delivered for level in shown), sum(x.tasks for x in shown)
+    first = f"Users get verified kernels for {count(num_delivered)} of {count(num)} tasks"
+    first += f" in {_counted_noun(len(timed), 'timed level')}." if timed else ". Nothing was timed."
+    ranges = [text for name in RIVALS if (text := _range(name, timed))]
+    if ranges:
+        first += f" As delivered: {', '.join(ranges)} (geometric means of levels)."
+    tasks = count(sum(level.tasks for level in every))
+    return [first, f"This site holds {_counted_noun(len(levels), 'run')} with {tasks} tasks."]
+
+
+def _counted_noun(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
+def _range(baseline: str, levels: Sequence[LevelSummary]) -> str:
+    """The smallest and the largest mean over a baseline; "" where no level was timed against it."""
+    means = [level.means[baseline].value for level in levels if baseline in level.means]
+    if not means:
+        return ""
+    low, high = factor(min(means)), factor(max(means))
+    return f"{low if low == high else f'{low} to {high}'} over {BASELINES[baseline]}"
+
+
+def reader_rows(levels: Summaries, target: str) -> list[TableRow]:
+    """A row for each level of each run.
+
+    Args:
+        target: the page of a run, after the name of its folder; empty for rows without links.
+    """
+    return [
+        _reader_row(run, level, f"{run.slug}{target}" if target else "")
+        for run, own in levels
+        for level in own
+    ]
+
+
+def _reader_row(run: SiteRun, level: LevelSummary, link: str) -> TableRow:
+    settings = f"{run.policy}, {run.mode}, {run.precision}"
+    commits = ", ".join(run.commits) or "not recorded"
+    return TableRow(
+        f"{level.suite} {level.level}",
+        link,
+        "timed" if level.is_timed else "not_timed",
+        (
+            Cell("run", settings, f"{run.device}; commit {commits}", is_number=False),
+            _counted("correct", level.correct, level.tasks),
+            _tasks("delivered", level.delivered, level.tasks),
+            *(_faster(name, level) for name in (EAGER, COMPILE)),
+            *(_mean(f"over {BASELINES[name]}", level.means.get(name), level) for name in RIVALS),
+            _errors(level),
+            _share(level.roofline, level),
+        ),
+    )
+
+
+def _tasks(label: str, number: int, of: int, below: str = "") -> Cell:
+    return Cell(label, f"{number} of {of}", below, value=number / of)
+
+
+def _counted(label: str, counted: Counted, of: int) -> Cell:
+    """A cell that says how many of the counted kernels nobody receives."""
+    below = f"{counted.not_delivered} of them not delivered" if counted.not_delivered else ""
+    return _tasks(label, counted.tasks, of, below)
+
+
+def _faster(baseline: str, level: LevelSummary) -> Cell:
+    label = f"faster than {BASELINES[baseline]}"
+    counted = level.faster.get(baseline)
+    return _counted(label, counted, level.tasks) if counted else Cell(label, "not timed")
+
+
+def _mean(label: str, mean: Mean | None, level: LevelSummary) -> Cell:
+    if mean is None:
+        return Cell(label, "not timed")
+    return Cell(label, factor(mean.value), _interval(mean, level), mean.value)
+
+
+def _interval(mean: Mean, level: LevelSummary) -> str:
+    """The interval, and the number of tasks where it is not all."""
+    num = f", n\u00a0=\u00a0{mean.num}" if mean.num < level.tasks else ""
+    return f"{mean.low:.2f} to {mean.high:.2f}{num}"
+
+
+def _errors(level: LevelSummary) -> Cell:
+    label = "rms error against fp64"
+    if level.errors is None:
+        return Cell(label, "not recorded")
+    below = f"PyTorch {level.errors.pytorch:.1e}"
+    return Cell(label, f"{level.errors.kernels:.1e}", below, level.errors.kernels)
+
+
+def _share(mean: Mean | None, level: LevelSummary) -> Cell:
+    label = "of roofline"
+    if mean is None:
+        return Cell(label, "not recorded")
+    return Cell(label, f"{100 * mean.value:.0f}%", _interval(mean, level), mean.value)
+
+
+def _pair_link(pair: RunPair) -> SiteLink:
+    about = f"{count(pair.tasks)} tasks in common, {pair.gained} gained, {pair.lost} lost"
+    return SiteLink(f"compare/{pair.slug}.html", f"{pair.before.name} to {pair.after.name}", about)
+
+
+def _training_link(training: NamedTraining) -> SiteLink:
+    run = training.training
+    figures = ", ".join(f"{value.name} {value.text}" for value in values(run)[:NUM_VALUES])
+    about = f"{run.command}, {run.steps[-1]['step']} steps: {figures}"
+    return SiteLink(f"training/{training.slug}.html", training.name, about)
+
+
+def _module_link(module: NamedModule) -> SiteLink:
+    top = headline_of_module(module.run)
+    about = f"{top.title}: {top.text}{f' ({top.interval})' if top.interval else ''}"
+    return SiteLink(f"modules/{module.slug}.html", module.name, about)

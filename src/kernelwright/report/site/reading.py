@@ -1,0 +1,210 @@
+"""Reads the records that a site shows: runs of suites, training runs, optimized modules.
+
+Older records lack fields. A missing field is read from the record of the run, or left empty.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.searching import ResultLine
+from kernelwright.core.kinds.suites import CaseLine
+from kernelwright.core.record import Record, word_of
+from kernelwright.report.naming import Slugs, names_of
+from kernelwright.report.run import ReportedRun, read_run
+from kernelwright.report.suite.page import RECORDS
+from kernelwright.report.training.run import Training, is_training, read_training
+
+FOLDERS = COMPARED, MODULES, TRAININGS = ("compare", "modules", "training")
+"""Folders of a site beside those of runs."""
+UNKNOWN = "not recorded"
+"""A setting that neither the case nor its run has."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteRun:
+    """The cases of one writer of kernels under one setting, from one file."""
+
+    name: str
+    slug: str
+    """The name of the run's folder in the site."""
+    folder: Path | None
+    """The folder that the command wrote; None where a file was named alone."""
+    command: str
+    policy: str
+    mode: str
+    precision: str
+    device: str
+    commits: tuple[str, ...]
+    """Commits of kernelwright that the cases come from."""
+    notes: tuple[str, ...]
+    """Remarks that were added to the records by hand."""
+    cases: tuple[CaseLine, ...]
+    """The last record of each answer, by suite, level, number and sample."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedTraining:
+    name: str
+    slug: str
+    training: Training
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedModule:
+    """A run of `optimize`."""
+
+    name: str
+    slug: str
+    run: ReportedRun
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRecords:
+    """A file whose kinds of records have no page."""
+
+    name: str
+    kinds: dict[str, int]
+    """Kind -> number of records."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteRecords:
+    """All that a site shows."""
+
+    runs: tuple[SiteRun, ...]
+    trainings: tuple[NamedTraining, ...]
+    modules: tuple[NamedModule, ...]
+    others: tuple[OtherRecords, ...]
+
+
+def read_records(paths: Sequence[Path]) -> SiteRecords:
+    """Read files of records, or folders that hold `records.jsonl`.
+
+    Raises:
+        UsageError: a path has no records, or a line is no record.
+    """
+    files = [_file_of(path) for path in paths]
+    places = [file.parent if file.name == RECORDS else file.with_suffix("") for file in files]
+    runs: list[SiteRun] = []
+    trainings: list[NamedTraining] = []
+    modules: list[NamedModule] = []
+    others: list[OtherRecords] = []
+    slugs = Slugs(taken=FOLDERS)
+    for name, file in dict(zip(names_of(places), files, strict=True)).items():
+        if file.name == RECORDS and is_training(file):
+            training = read_training(file.parent)
+            trainings.append(NamedTraining(name=name, slug=slugs.new(name), training=training))
+            continue
+        lines = list(record.read(file, whole=True))
+        kinds = Counter(str(line.get("record")) for line in lines)
+        if word_of(CaseLine) in kinds:
+            runs += _runs_of(name, file, lines, slugs)
+        elif word_of(ResultLine) in kinds and file.name == RECORDS:
+            modules.append(NamedModule(name=name, slug=slugs.new(name), run=read_run(file)))
+        else:
+            others.append(OtherRecords(name, dict(kinds)))
+    return SiteRecords(
+        runs=tuple(runs), trainings=tuple(trainings), modules=tuple(modules), others=tuple(others)
+    )
+
+
+def _file_of(path: Path) -> Path:
+    file = path / RECORDS if path.is_dir() else path
+    if not file.is_file():
+        remedy = "name a file of records, or a folder that `optimize`, `eval` or `train` wrote"
+        raise UsageError("no records here", file=str(file), remedy=remedy)
+    return file
+
+
+@dataclass(slots=True)
+class _Setting:
+    """The cases and the run records of one policy, mode and precision in a file."""
+
+    heads: list[Record] = field(default_factory=list)
+    cases: dict[tuple[str, str, int, int], CaseLine] = field(default_factory=dict)
+
+
+def _runs_of(name: str, file: Path, lines: Sequence[Record], slugs: Slugs) -> Iterator[SiteRun]:
+    """The runs in a file: one for each policy, mode and precision."""
+    notes = tuple(str(line["text"]) for line in lines if line.get("record") == "note")
+    settings = _settings(lines)
+    policies = {policy for policy, _, _ in settings}
+    for (policy, mode, precision), setting in settings.items():
+        parts = [name, policy] if len(policies) > 1 else [name]
+        parts += [mode, precision] if len(settings) > len(policies) else []
+        heads = setting.heads
+        cases = tuple(setting.cases[key] for key in sorted(setting.cases, key=_in_order))
+        yield SiteRun(
+            name=", ".join(parts),
+            slug=slugs.new("-".join(parts)),
+            folder=file.parent if file.name == RECORDS else None,
+            command=str(heads[-1].get("command", "")) if heads else "",
+            policy=policy,
+            mode=mode,
+            precision=precision,
+            device=_device(heads),
+            commits=_commits(cases, heads),
+            notes=(*notes, *(str(head["note"]) for head in heads if head.get("note"))),
+            cases=cases,
+        )
+
+
+def _settings(lines: Sequence[Record]) -> dict[tuple[str, str, str], _Setting]:
+    settings: dict[tuple[str, str, str], _Setting] = {}
+    head: Record = {}
+    for number, line in enumerate(lines):
+        if line.get("record") == "run":
+            head = line
+        if line.get("record") != word_of(CaseLine):
+            continue
+        case = _filled(line, head, number)
+        own = settings.setdefault((case["policy"], case["mode"], case["precision"]), _Setting())
+        own.cases[case["suite"], case["level"], case["id"], case["sample"]] = case
+        if head and head not in own.heads:
+            own.heads.append(head)
+    return settings
+
+
+def _filled(line: Record, head: Record, number: int) -> CaseLine:
+    """A case with the fields that an older record lacks, from the record of its run.
+
+    Args:
+        number: counts as the number of a task that has none.
+    """
+    options = head.get("options", {})
+    defaults = {
+        "suite": str(head.get("command", UNKNOWN)).removeprefix("eval "),
+        "policy": head.get("policy") or options.get("policy") or UNKNOWN,
+        "mode": options.get("mode") or UNKNOWN,
+        "precision": options.get("precision") or UNKNOWN,
+        "id": number,
+        "sample": 0,
+        "name": str(line.get("id", number)),
+        "message": "",
+    }
+    return cast(CaseLine, defaults | line)
+
+
+def _in_order(key: tuple[str, str, int, int]) -> tuple[str, int, str, int, int]:
+    """To sort by: level L5 before L20."""
+    suite, level, number, sample = key
+    return suite, len(level), level, number, sample
+
+
+def _device(heads: Sequence[Record]) -> str:
+    """The GPUs of some runs; "CPU" for a run that names none."""
+    gpus = [head["environment"].get("gpu") for head in heads if "environment" in head]
+    names = dict.fromkeys(str(gpu).split(",")[0] if gpu else "CPU" for gpu in gpus)
+    return ", ".join(names) or UNKNOWN
+
+
+def _commits(cases: Sequence[CaseLine], heads: Sequence[Record]) -> tuple[str, ...]:
+    """The commits that cases name. If no case names a commit, those of their runs."""
+    named = dict.fromkeys(str(case["commit"]) for case in cases if case.get("commit"))
+    of_runs = [head.get("environment", {}).get("commit") for head in heads]
+    return tuple(named) or tuple(dict.fromkeys(str(commit) for commit in of_runs if commit))
