@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelwright.core.commits import named
 from kernelwright.core.delivered import (
     COMPILE,
     ORIGINAL,
@@ -44,12 +45,13 @@ class CaseRow:
     cells: tuple[Cell, ...]
 
 
-def row_of(case: CaseLine, baselines: list[str], link: str) -> CaseRow:
+def row_of(case: CaseLine, baselines: list[str], link: str, *, is_mixed: bool = False) -> CaseRow:
     """The row of a case.
 
     Args:
         baselines: those that any case of the run was timed against; each has a column.
         link: page of the task; empty without one.
+        is_mixed: the cases of the run are from several commits; the row names its own.
     """
     return CaseRow(
         f"{case['level']}/{case['name']}",
@@ -64,6 +66,7 @@ def row_of(case: CaseLine, baselines: list[str], link: str) -> CaseRow:
             _share("as a graph", share_of_graph(case) if case.get("graph") else None),
             _count("seconds", case.get("seconds")),
             _count("candidates", case.get("candidates")),
+            *([Cell("commit", named([case.get("commit", "")]), is_number=False)] * is_mixed),
         ),
     )
 
