@@ -128,6 +128,34 @@ def test_a_run_that_the_time_ends_is_left_for_the_next_call(queue, tmp_path, cap
 
 
 @pytest.mark.slow
+def test_a_run_that_cannot_begin_is_a_failure_and_its_error_is_shown(tmp_path, capfd):
+    queue = tmp_path / "queue.toml"
+    command = "eval synthetic --policy hf:missing -o {folder}"
+    queue.write_text(f'[[run]]\nname = "answers"\ncommand = "{command}"\nseconds = 3\n')
+    assert eval_all(queue, tmp_path / "all") == 3
+    streams = capfd.readouterr()
+    assert "answers  missing                 exit code 2" in streams.out
+    assert "there is no such folder" in streams.err
+
+
+@pytest.mark.slow
+def test_a_measurement_that_was_cut_is_moved_aside_and_begun_anew(tmp_path, capsys):
+    task = tmp_path / "task.py"
+    task.write_text(TEXT.format(rows=4))
+    queue = tmp_path / "queue.toml"
+    queue.write_text(
+        '[[run]]\nname = "lint"\nseconds = 500\nwhole = true\nends = [0, 1]\n'
+        f"command = \"lint '{task}' --device cpu -o {{folder}}/records.jsonl\"\n"
+    )
+    record.append(tmp_path / "all" / "lint" / "records.jsonl", [{"record": "lint", "task": "cut"}])
+    assert eval_all(queue, tmp_path / "all", "--for", "400", "--json") == 4
+    assert runs_of(capsys)["lint"]["state"] == "part", "its whole time is not left"
+    assert eval_all(queue, tmp_path / "all", "--json") == 0
+    assert runs_of(capsys)["lint"]["cases"] == 1
+    assert (tmp_path / "all" / "earlier" / "lint-unknown" / "records.jsonl").exists()
+
+
+@pytest.mark.slow
 def test_again_moves_the_old_records_aside_and_measures_anew(tmp_path, capsys):
     task = tmp_path / "task.py"
     task.write_text(TEXT.format(rows=4))

@@ -212,16 +212,19 @@ def _judge_all(entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, sa
             waiting = [
                 pool.submit(_judge, entry, device, plan.grade, plan.checks) for entry in entries
             ]
-            for number, done in enumerate(as_completed(waiting), 1):
-                if done.cancelled():
-                    continue
+            judged = (done for done in as_completed(waiting) if not done.cancelled())
+            for number, done in enumerate(judged, 1):
                 line = _result(done)
                 record.append(plan.out, [line])  # an interruption loses nothing
                 say(f"{number}/{len(entries)} {line['name']}: {line['stage']}/{line['code']}")
                 if time.monotonic() >= plan.deadline_s:
                     for other in waiting:
                         other.cancel()
-        finally:  # else the pool judges all other files before an interruption ends it
+        except KeyboardInterrupt:  # the pool would wait for the files that are being judged
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+        finally:  # else the pool judges all other files before an error ends it
             pool.shutdown(cancel_futures=True)
 
 

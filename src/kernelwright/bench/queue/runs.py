@@ -58,7 +58,8 @@ class QueuedRun:
         return _ON_GPU in pairwise(self.words)
 
     def lacks(self, values: Mapping[str, str], *, has_gpu: bool) -> str:
-        """What the run needs and this call does not have; "" where nothing is missing."""
+        """The thing that the run needs and this call does not have, as text; "" where nothing is
+        missing."""
         known = {*values, SLICE_S, FOLDER}
         missing = [name for name in _BRACES.findall(self.command) if name not in known]
         if SOURCES in missing:

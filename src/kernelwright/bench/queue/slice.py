@@ -45,6 +45,10 @@ class QueueSlice:
     def left_s(self) -> float:
         return self.deadline_s - time.monotonic()
 
+    def is_wanted(self, state: RunStatus) -> bool:
+        """Whether this call would begin or continue a run."""
+        return state.is_left or (self.again and state.is_other and not state.lacks)
+
     def run(self, runs: Sequence[QueuedRun], say: Say) -> None:
         """Begin or continue each run that is left, once, while there is time.
 
@@ -57,13 +61,10 @@ class QueueSlice:
             by_name = {state.name: state for state in states}
             for run in ordered(runs, states, ages_of(states)):
                 state = by_name[run.name]
-                if self._is_wanted(state) and self._fits(run):
+                if self.is_wanted(state) and self._fits(run):
                     say(run.name)
                     self._prepare(run, state)
                     self._run(run, lock)
-
-    def _is_wanted(self, state: RunStatus) -> bool:
-        return state.is_left or (self.again and state.is_other and not state.lacks)
 
     def _fits(self, run: QueuedRun) -> bool:
         """Whether the time that is left is enough for some of the run, or for all of a run that

@@ -51,7 +51,7 @@ class RunStatus:
     code: int | None
     """The last exit code; None where the queue never ran the run."""
     lacks: str
-    """What this call does not have; "" where the run can begin."""
+    """The thing that this call does not have, as text; "" where the run can begin."""
 
     @property
     def is_left(self) -> bool:

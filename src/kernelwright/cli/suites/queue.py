@@ -11,19 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.bench.queue.runs import CHECKOUT, QUEUE, SOURCES, QueuedRun, read_queue
-from kernelwright.bench.queue.slice import QueueSlice
+from kernelwright.bench.queue.slice import INTERRUPTED, QueueSlice
 from kernelwright.bench.queue.state import QueueCall, RunState, RunStatus
 from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json
-from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE, USAGE_CODE
+from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
 from kernelwright.cli.options import FOREVER, OUT_NAMES, JsonOption
 from kernelwright.core import record
 from kernelwright.core.commits import named, short
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
 
-FAILED = (1, USAGE_CODE, INFRA_CODE)
-"""Exit codes of a run that a reader must hear of; the time of other runs was over."""
+CUT = (UNFINISHED_CODE, INTERRUPTED)
+"""Exit codes of a run whose time was over."""
 
 OutOption = Annotated[
     Path,
@@ -78,7 +78,7 @@ def command(
     """Run the queue of all published runs for a while, and print what is done and what is missing.
 
     The exit code is 0 where nothing is left that can run here, 4 where the time was over first, and
-    3 where a run ended with a failure.
+    3 where all runs that are left failed at their last call.
     """
     check_file(queue, "give a TOML file of runs")
     runs = _selected(read_queue(queue), only)
@@ -91,18 +91,16 @@ def command(
     if status:
         _show(call.status(runs), call, json=json)
         return
-    deadline_s = time.monotonic() + for_s
+    queue_slice = QueueSlice(call=call, deadline_s=time.monotonic() + for_s, again=again)
     try:
-        QueueSlice(call=call, deadline_s=deadline_s, again=again).run(
-            runs, lambda name: note(f"eval all: {name}")
-        )
+        queue_slice.run(runs, lambda name: note(f"eval all: {name}"))
     except KeyboardInterrupt:
         if not json:
             _show(call.status(runs), call, json=False)
         raise
     states = call.status(runs)
     _show(states, call, json=json)
-    raise typer.Exit(_exit_code(states, is_over=time.monotonic() >= deadline_s))
+    raise typer.Exit(_exit_code([state for state in states if queue_slice.is_wanted(state)]))
 
 
 def _selected(runs: list[QueuedRun], only: str) -> list[QueuedRun]:
@@ -133,11 +131,20 @@ def _values(**checkouts: Path | None) -> dict[str, str]:
     return {name: str(path.absolute()) for name, path in known.items() if path is not None}
 
 
-def _exit_code(states: Sequence[RunStatus], *, is_over: bool) -> int:
-    left = [state for state in states if state.is_left]
+def _exit_code(left: Sequence[RunStatus]) -> int:
+    """The exit code of a call.
+
+    Args:
+        left: runs that the same command would run again.
+    """
     if not left:
         return 0
-    return UNFINISHED_CODE if is_over else INFRA_CODE
+    return INFRA_CODE if all(map(_has_failed, left)) else UNFINISHED_CODE
+
+
+def _has_failed(state: RunStatus) -> bool:
+    """Whether the last call of a run failed, not for lack of time."""
+    return state.code not in (None, *CUT)
 
 
 def _show(states: Sequence[RunStatus], call: QueueCall, *, json: bool) -> None:
@@ -168,11 +175,11 @@ def _cases(state: RunStatus) -> str:
 
 
 def _remark(state: RunStatus) -> str:
-    """What a reader must know of a run beside its state."""
+    """The facts that a reader must know of a run beside its state."""
     remarks = ["at another commit"] * state.is_other
     remarks += [f"mixed: {', '.join(state.gpus)}"] * (len(state.gpus) > 1)
     if state.state is RunState.PART:
         remarks += [state.lacks] if state.lacks else []
-    if state.state is not RunState.DONE and state.code in FAILED:
+    if state.state is not RunState.DONE and _has_failed(state):
         remarks += [f"exit code {state.code}"]
     return "; ".join(remarks)
