@@ -8,9 +8,12 @@ import sys
 import time
 
 import pytest
+from typer.main import get_command
 
-from kernelwright.cli.main import main
+from kernelwright.bench.queue.runs import QUEUE, read_queue
+from kernelwright.cli.main import app, main
 from kernelwright.core import record
+from kernelwright.policy.names import are_policies
 from kernelwright.programs.record import program_record
 from kernelwright.programs.text import parse
 
@@ -77,6 +80,17 @@ def test_the_table_says_what_is_missing_and_what_a_run_needs(queue, tmp_path, ca
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("run", read_queue(QUEUE), ids=lambda run: run.name)
+def test_the_commands_of_the_published_queue_are_commands_of_ours(run):
+    paths = dict.fromkeys(("kernelbench", "tritonbench", "checkout", "folder"), "path")
+    words, command = run.arguments({**paths, "for": "540"}), get_command(app)
+    while commands := getattr(command, "commands", None):
+        command = commands[words.pop(0)]
+    values = command.make_context("kernelwright", words).params
+    policy = values.get("policy")
+    assert policy is None or are_policies(policy)
+
+
 def test_a_name_that_no_run_has_is_refused(queue, tmp_path, capsys):
     assert eval_all(queue, tmp_path / "all", "--only", "answers,others") == 2
     assert "no run is called others" in capsys.readouterr().err
@@ -107,7 +121,7 @@ def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(queue, tmp_path, capsys)
     printed, _ = process.communicate(timeout=END_S)
     assert process.returncode == 128 + signal.SIGINT
     assert "part" in printed
-    assert [line["code"] for line in record.read(folder / "queue.jsonl")] == [143]
+    assert [line["code"] for line in record.read(folder / "queue.jsonl")] == [None, 143]
     assert eval_all(queue, folder, "--json") == 0
     runs = runs_of(capsys)
     assert runs["answers"]["state"] == "done"

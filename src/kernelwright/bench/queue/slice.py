@@ -92,18 +92,22 @@ class QueueSlice:
         log = self.call.folder / LOGS / f"{run.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         begin_s, code = time.monotonic(), INTERRUPTED
+        self._note(run, None, 0.0)  # if this process is killed, an earlier exit code counts no more
         try:
             code = _ended(words, log, lock, self.deadline_s)
         finally:
-            line = {
-                "record": "slice",
-                "run": run.name,
-                "command": run.command,
-                "code": code,
-                "seconds": round(time.monotonic() - begin_s, 1),
-                "environment": self.call.environment,
-            }
-            record.append(self.call.folder / SLICES, [line])
+            self._note(run, code, time.monotonic() - begin_s)
+
+    def _note(self, run: QueuedRun, code: int | None, seconds: float) -> None:
+        line = {
+            "record": "slice",
+            "run": run.name,
+            "command": run.command,
+            "code": code,
+            "seconds": round(seconds, 1),
+            "environment": self.call.environment,
+        }
+        record.append(self.call.folder / SLICES, [line])
 
 
 def _ended(words: Sequence[str], log: Path, lock: IO[str], deadline_s: float) -> int:

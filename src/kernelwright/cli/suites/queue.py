@@ -77,8 +77,8 @@ def command(
 ) -> None:
     """Run the queue of all published runs for a while, and print what is done and what is missing.
 
-    The exit code is 0 where nothing is left that can run here, 4 where the time was over first, and
-    3 where all runs that are left failed at their last call.
+    The exit code is 0 where nothing is left that can run here. It is 4 where the time was over
+    first, and 3 where all runs that are left failed at their last call.
     """
     check_file(queue, "give a TOML file of runs")
     runs = _selected(read_queue(queue), only)

@@ -194,8 +194,8 @@ class SliceLine(TypedDict):
     """The name of the run in the queue."""
     command: str
     """The command line as the queue has it, with names in braces."""
-    code: int
-    """The exit code; 143 where the run was interrupted."""
+    code: int | None
+    """The exit code; 143 where the run was interrupted, null when the run begins."""
     seconds: float
     environment: EnvironmentFields
 
