@@ -1,12 +1,15 @@
 """A corpus through the judge, and another checker beside it."""
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from record_kinds import faults_in
 
 from kernelwright.bench.judge.corpus import CHECKER, CorpusPlan, is_right, read_corpus, run_corpus
+from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -54,6 +57,29 @@ def test_every_file_the_device_can_judge_becomes_a_record(root, tmp_path):
     assert theirs.keys() == {"zeros", "plain", "inline_assembly"}
     assert (theirs["zeros"]["strict"], theirs["zeros"]["warned"]) == (False, True)
     assert len(said) == 2
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_where_the_time_ended_it(root, tmp_path):
+    cheats = [root / "cheats" / f"zeros_{number}.py" for number in range(4)]
+    for path in cheats:
+        path.write_text((root / "cheats" / "zeros.py").read_text())
+    plan = CorpusPlan(root=root, out=tmp_path / "out.jsonl", device="cpu", deadline_s=0.0)
+    head, *first = run_corpus(plan, print)
+    assert head["cases"] == 6
+    assert 0 < len(first) < 6
+    lines = list(record.read(plan.out))
+    record.rewrite(plan.out, [lines[0] | {"environment": {"commit": "a" * 12}}, *lines[1:]])
+    head, *cases = run_corpus(replace(plan, deadline_s=math.inf), print)
+    assert head["environment"] == {"commit": "a" * 12}
+    assert [case for case in cases if "commit" not in case] == first, "not judged again"
+    present = record.environment()["commit"]
+    assert [case["commit"] for case in cases if "commit" in case] == [present] * (6 - len(first))
+    names = [f"{case['kind']}/{case['name']}" for case in cases]
+    assert names == sorted(names), "the order of the corpus"
+    assert list(record.read(plan.out)) == [head, *cases]
+    with pytest.raises(UsageError, match="begun with grade"):
+        run_corpus(replace(plan, grade="recycled"), print)
 
 
 def test_a_failure_of_ours_stops_no_cheat():

@@ -105,8 +105,21 @@ def test_a_run_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
 
 def test_after_the_deadline_no_case_begins(cases, tmp_path):
     suite = run(tmp_path, deadline_s=0.0)
-    run_suite(suite, cases, print)
-    assert [line["record"] for line in record.read(suite.records)] == ["run"]
+    left = run_suite(suite, cases, print)
+    assert (left.not_begun, left.failed) == (2, 0)
+    (head,) = record.read(suite.records)
+    assert (head["record"], head["cases"]) == ("run", 2)
+
+
+def test_a_run_that_goes_on_at_another_commit_says_so_before_its_next_cases(
+    cases, tmp_path, monkeypatch
+):
+    suite = run(tmp_path, deadline_s=0.0)
+    for commit in ("a", "a", "b"):
+        monkeypatch.setattr(record, "environment", lambda commit=commit: {"commit": commit})
+        run_suite(suite, cases, print)
+    heads = list(record.read(suite.records))
+    assert [line["environment"]["commit"] for line in heads] == ["a", "b"]
 
 
 @pytest.mark.slow
@@ -115,7 +128,7 @@ def test_a_failure_of_ours_is_tried_again(cases, tmp_path):
     slow.write_text("import time\ntime.sleep(1e4)\n")
     case = SuiteCase(level="L1", id=3, name="3_slow", spec=str(slow))
     suite = run(tmp_path, timeout_s=6.0)
-    run_suite(suite, [case], print)
+    assert run_suite(suite, [case], print).failed == 1
     slow.write_text("def get_inputs(:\n")
     run_suite(run(tmp_path), [case], print)
     found = list(record.read(suite.records))[1:]

@@ -70,6 +70,14 @@ def cases_in(folder):
 
 
 @pytest.mark.slow
+def test_a_run_without_time_for_a_case_is_to_go_on(root, tmp_path):
+    assert evaluate(root, tmp_path / "run", "--for", "0") == 4
+    (head,) = record.read(tmp_path / "run" / "records.jsonl")
+    assert head["cases"] == 2
+    assert not (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.mark.slow
 def test_the_teacher_leaves_records_kernels_and_a_page(taught):
     found = cases_in(taught)
     assert found["2_Fused"]["correct"]

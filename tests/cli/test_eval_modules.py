@@ -68,7 +68,7 @@ def test_each_module_leads_with_the_better_of_eager_and_torch_compile(folder, ca
 
 
 def test_json_records_begin_with_the_delivered_ratios(folder, capsys):
-    run, case = json.loads(said_of(folder, capsys, "--json"))
+    run, case, _ = json.loads(said_of(folder, capsys, "--json"))
     assert run["record"] == "run"
     assert next(iter(case)) == "over"
     assert case["over"] == {

@@ -166,6 +166,7 @@ def test_tables_say_what_the_scores_say(scores):
         "1",
         "2",
         "69 / 17 / 12",
+        "unknown",
     )
     assert [row[1] for row in means([scores])[1:]] == [
         "the better of both",
@@ -225,8 +226,21 @@ def test_without_times_only_correctness_is_told():
     found = scores_by_level([case(1), wrong(2)])
     assert found[0].against == ()
     head = ("level", "tasks", "correct", "kept")
-    assert counts(found, published=False)[0] == head
-    assert counts(found, published=True)[0] == (*head, "published, %")
+    assert counts(found, published=False)[0] == (*head, "commit")
+    assert counts(found, published=True)[0] == (*head, "published, %", "commit")
+
+
+def test_rows_name_the_commits_of_their_cases_and_mark_mixed_ones(tmp_path):
+    later = RUN | {"environment": RUN["environment"] | {"commit": "0123456789ab-dirty"}}
+    lines = [RUN, case(1), case(2), later, case(2), case(6, level="L2")]
+    levels = scores_by_level(cases_of(lines))
+    commits = [row[-1] for row in counts(levels, published=False)]
+    assert commits == ["commit", "mixed: 0123456-dirty, abc", "0123456-dirty"]
+    record.append(tmp_path / "records.jsonl", lines)
+    write_suite(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert "commit mixed: 0123456-dirty, abc" in text
+    assert text.count("<td>0123456-dirty") == 2, "the two tasks of the later commit"
 
 
 def test_the_page_names_everything_and_escapes_what_others_wrote(tmp_path):

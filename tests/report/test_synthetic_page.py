@@ -195,7 +195,7 @@ def test_a_gap_has_an_interval_and_is_taken_level_by_level():
 
 def test_rows_say_what_is_published_and_leave_out_what_was_not_measured():
     levels = level_scores(GREEDY)
-    assert answers(levels)[1][-1] == "86.8 / 32.1"
+    assert answers(levels)[1][-2:] == ("86.8 / 32.1", "unknown")
     assert [row[0] for row in reasons(levels)] == [
         "reason",
         "wrong values",

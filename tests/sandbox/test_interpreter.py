@@ -313,7 +313,11 @@ def test_functions_of_the_language_may_be_imported_by_name(guest):
 
 @pytest.mark.parametrize(
     ("expression", "of_nan"),
-    [("tl.maximum(x, 0.5{})", 0.5), ("tl.minimum(x, 0.5{})", 0.5), ("tl.clamp(x, 0.5, 2.0{})", 0.5)],
+    [
+        ("tl.maximum(x, 0.5{})", 0.5),
+        ("tl.minimum(x, 0.5{})", 0.5),
+        ("tl.clamp(x, 0.5, 2.0{})", 0.5),
+    ],
 )
 def test_extrema_drop_nan_as_a_gpu_does_unless_asked_to_propagate(guest, expression, of_nan):
     x = torch.rand(64)

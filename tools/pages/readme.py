@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core import record
+from kernelwright.core.commits import distinct, named, with_commits
 from kernelwright.core.delivered import (
     BETTER,
     COMPILE,
@@ -52,7 +53,7 @@ class RowCases:
     files: tuple[str, ...]
     """Records files they come from."""
     commits: tuple[str, ...]
-    """The commits of the runs that the figures come from."""
+    """The commits at which the cases were measured; "" where a record does not say."""
     device: str
 
 
@@ -61,8 +62,8 @@ class _SummaryTask:
     """The cases of one task in the last file that has any."""
 
     file: str
-    commit: str = ""
     samples: dict[int, CaseLine] = field(default_factory=dict)
+    commits: dict[int, str] = field(default_factory=dict)
 
 
 def write_summary(results: Path, readme: Path) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def read_groups(results: Path) -> dict[Key, RowCases]:
     for path in sorted(results.glob("*.jsonl")):
         file = str(path.relative_to(results))
         run: Record | None = None
-        for item in record.read(path):
+        for item, commit in with_commits(record.read(path)):
             if item.get("record") == "run":
                 run = item
             case = record.as_kind(item, CaseLine)
@@ -123,13 +124,15 @@ def read_groups(results: Path) -> dict[Key, RowCases]:
             if task is None or task.file != file:
                 task = tasks[key][item["id"]] = _SummaryTask(file)
             task.samples[case.get("sample", 0)] = case
-            task.commit = str(run["environment"].get("commit") or "")
+            task.commits[case.get("sample", 0)] = commit
             runs[key] = run
     return {
         key: RowCases(
             cases=tuple(case for task in tasks_of_group.values() for case in task.samples.values()),
             files=tuple(sorted({task.file for task in tasks_of_group.values()})),
-            commits=tuple(sorted({task.commit for task in tasks_of_group.values()} - {""})),
+            commits=tuple(
+                distinct(x for task in tasks_of_group.values() for x in task.commits.values())
+            ),
             device=str(runs[key]["environment"]["gpu"]).split(",")[0],
         )
         for key, tasks_of_group in sorted(tasks.items(), key=lambda item: _by_numbers(item[0]))
@@ -277,8 +280,8 @@ def table(groups: dict[Key, RowCases]) -> str:
     lines = [
         "| suite | policy, mode, precision | over the better of both | over torch.compile"
         " | over eager | slower than torch.compile | faster than torch.compile"
-        " | faster than eager | correct | delivered | GPU |",
-        f"| --- | --- |{' ---: |' * 8} --- |",
+        " | faster than eager | correct | delivered | GPU | commit |",
+        f"| --- | --- |{' ---: |' * 8} --- | --- |",
     ]
     for (suite, level, policy, mode, precision), group in groups.items():
         figures = metrics(group.cases)
@@ -290,6 +293,7 @@ def table(groups: dict[Key, RowCases]) -> str:
             _slower(figures),
             *(_cell(figures.get(name), _out_of) for name in _COUNTS),
             group.device,
+            named(group.commits),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -300,17 +304,21 @@ def answers_table(groups: dict[Key, RowCases]) -> str:
     if not groups:
         return "No answers judged yet."
     rows: dict[tuple[str, ...], dict[str, str]] = {}
+    commits: dict[tuple[str, ...], list[str]] = {}
     for (suite, level, policy, mode, precision), group in groups.items():
         counts = metrics(group.cases)["correct"]
-        rows.setdefault((suite, f"{policy}, {mode}, {precision}"), {})[level] = _out_of(counts)
+        row: tuple[str, ...] = (suite, f"{policy}, {mode}, {precision}")
+        rows.setdefault(row, {})[level] = _out_of(counts)
+        commits.setdefault(row, []).extend(group.commits)
     levels = list(dict.fromkeys(key[1] for key in groups))
     lines = [
-        f"| suite | policy, mode, precision | {' | '.join(f'correct at {x}' for x in levels)} |",
-        f"| --- | --- |{' ---: |' * len(levels)}",
+        "| suite | policy, mode, precision"
+        f" | {' | '.join(f'correct at {x}' for x in levels)} | commit |",
+        f"| --- | --- |{' ---: |' * len(levels)} --- |",
     ]
-    for (suite, settings), cells in rows.items():
-        shown = (cells.get(level, "not measured") for level in levels)
-        lines.append(f"| {suite} | {settings} | {' | '.join(shown)} |")
+    for row, cells in rows.items():
+        shown = (*row, *(cells.get(level, "not measured") for level in levels))
+        lines.append(f"| {' | '.join(shown)} | {named(commits[row])} |")
     return "\n".join(lines)
 
 

@@ -83,8 +83,7 @@ def ask(
     if not left:
         return head, answered
     policy = asking.policy()
-    if not path.exists() or not path.stat().st_size:  # its first line may have been torn
-        record.append(path, [head])
+    record.begin(path, asking.head())
     step = max(1, ROWS // asking.samples)
     for first in range(0, len(left), step):
         batch = left[first : first + step]
@@ -142,8 +141,9 @@ def _held(
     head = asking.head()
     if not lines:
         return head | {"environment": record.environment()}, {}
-    begun, *answered = lines
+    begun = lines[0]
     _check_same(begun, head, str(path))
+    answered = [line for line in lines if line["record"] == "answers"]
     digests = {problem.name: problem.digest for problem in problems}
     for line in answered:
         if digests.get(line["problem"], line["digest"]) != line["digest"]:

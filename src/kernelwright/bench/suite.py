@@ -1,7 +1,7 @@
 """Runs the cases of a suite with a policy, in several workers, and records each case."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -116,17 +116,30 @@ class SuiteRun:
         return head | {"dtype": self.dtype}
 
 
-def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], None]) -> None:
+@dataclass(frozen=True, slots=True)
+class CasesLeft:
+    """The cases of a run without a finding."""
+
+    not_begun: int
+    failed: int
+    """Cases in which our side failed."""
+
+
+def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], None]) -> CasesLeft:
     """Run all cases without a record, or whose record ends in `RETRIED`, and append their records.
 
     The order is mixed, so that an interrupted run is a fair sample. Mixing also keeps large tasks,
     which are often neighbours, from waiting for each other. A case that found too little memory
     beside others runs last and alone, in time that is kept back for it.
 
+    Returns:
+        The cases that the same command would run again.
+
     Raises:
         UsageError: the folder holds a run with other settings.
     """
     ends = _ends(run)
+    record.begin(run.records, run.head() | {"cases": len(todo)})
     beside, alone = SimpleQueue[SuiteCase](), SimpleQueue[SuiteCase]()
     for case in sorted(todo, key=lambda case: derive(0, *case.key)):
         end = ends.get(case.key)
@@ -157,11 +170,16 @@ def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], Non
     for queue, jobs in ((beside, run.jobs), (alone, min(run.jobs, len(run.gpus)))):
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(partial(serve, queue=queue), range(jobs)))
+    return _left(todo, _ends(run))
+
+
+def _left(todo: Sequence[SuiteCase], ends: Mapping[Key, str]) -> CasesLeft:
+    last = [ends.get(case.key) for case in todo]
+    return CasesLeft(last.count(None), sum(end in RETRIED for end in last))
 
 
 def _ends(run: SuiteRun) -> dict[Key, str]:
-    """The codes that recorded cases ended with, by each case's last record. Writes the head of the
-    records if there is none.
+    """The codes that recorded cases ended with, by each case's last record.
 
     Raises:
         UsageError: the head has other settings.
@@ -169,7 +187,6 @@ def _ends(run: SuiteRun) -> dict[Key, str]:
     record.cut_torn_line(run.records)
     lines = list(record.read(run.records)) if run.records.exists() else []
     if not lines:
-        record.append(run.records, [run.head() | {"environment": record.environment()}])
         return {}
     begun, head = lines[0], run.head()
     changed = [key for key in head if begun.get(key) != head[key]]

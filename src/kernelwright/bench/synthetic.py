@@ -5,7 +5,7 @@ continues both. `records.jsonl`, with a case for each answer, is written anew fr
 """
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from kernelwright.bench.problems import Problem
 from kernelwright.bench.suite import RECORDS, failure, found_of
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.commits import with_commits
 from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
@@ -28,7 +29,7 @@ from kernelwright.verify.many.jobs import Job
 from kernelwright.verify.many.pools import local_pools
 from kernelwright.verify.many.recipe import JudgeRecipe
 from kernelwright.verify.many.run import judge_many
-from kernelwright.verify.many.run_folder import RunFolder
+from kernelwright.verify.many.run_folder import SETTLED, RunFolder
 
 ANSWERS, JUDGED = "answers.jsonl", "judged"
 
@@ -70,8 +71,10 @@ def examine(plan: PolicyPlan, problems: Sequence[Problem], say: Say) -> Record:
         judging = {key: getattr(plan.recipe, key) for key in ("device", "grade", "timing")}
         options = head["options"] | judging
         left = sum(job.id not in verdicts for job in jobs)
+        facts = {"cases": plan.asking.samples * len(problems), "left": left}
         cases = cases_of(plan.asking, problems, answers, verdicts)
-        write_cases(plan.out / RECORDS, head | {"options": options, "left": left}, cases)
+        lines = _with_commits(cases, _answered_at(plan.out / ANSWERS), judged_at(plan.out / JUDGED))
+        record.rewrite(plan.out / RECORDS, [head | {"options": options} | facts, *lines])
 
 
 def _judge(plan: PolicyPlan, jobs: Sequence[Job], say: Say) -> Record:
@@ -114,6 +117,32 @@ def verdicts_in(folder: Path, recipe: JudgeRecipe) -> dict[str, tuple[str, Verdi
         for name, line in RunFolder(folder, recipe).by_id.items()
         if line["record"] == "verdict"
     }
+
+
+def judged_at(folder: Path) -> dict[str, str]:
+    """Job id -> the commit at which the candidate was judged. Copies of verdicts have the commit of
+    the verdict."""
+    commits: dict[str, str] = {}
+    for line, commit in with_commits(record.read(folder / RECORDS)):
+        if line["record"] in SETTLED:
+            commits[line["id"]] = commits.get(line.get("same_as", ""), commit)
+    return commits
+
+
+def _answered_at(path: Path) -> dict[str, str]:
+    """Problem's name -> the commit at which the policy was asked."""
+    lines = with_commits(record.read(path))
+    return {line["problem"]: commit for line, commit in lines if line["record"] == "answers"}
+
+
+def _with_commits(
+    cases: Iterable[Record], answered: Mapping[str, str], judged: Mapping[str, str]
+) -> Iterator[Record]:
+    """The cases with the commits of their verdicts. A case without a verdict has the commit of its
+    answer."""
+    for case in cases:
+        commit = judged.get(f"{case['name']}/{case['sample']}") or answered.get(case["name"])
+        yield case | ({"commit": commit} if commit else {})
 
 
 def cases_of(
@@ -166,12 +195,3 @@ def _line(asking: Asking, problem: Problem, sample: int) -> Record:
         "operators": problem.operators,
         "num_calls": len(problem.program.calls),
     }
-
-
-def write_cases(path: Path, head: Record, cases: Iterator[Record]) -> None:
-    """Write head and cases to a file beside `path`, then rename it: readers see all or nothing."""
-    beside = path.with_suffix(".new")
-    beside.unlink(missing_ok=True)
-    record.append(beside, [head])
-    record.append(beside, cases)
-    beside.replace(path)

@@ -9,12 +9,13 @@ from typing import Any
 from kernelwright.cli.console import note, print_json
 from kernelwright.core.errors import FULL_DISK, InfraError, UsageError, file_error
 
-USAGE_CODE, INFRA_CODE = 2, 3
+USAGE_CODE, INFRA_CODE, UNFINISHED_CODE = 2, 3, 4
 TRACEBACK_VARIABLE = "KERNELWRIGHT_TRACEBACK"
 """Environment variable: with any value, the traceback of a fault of ours goes to stderr."""
 RESUMABLE = frozenset(
     {"verify-many", "synth", "data build", "data collect", "lint"}
-    | {f"eval {suite}" for suite in ("kernelbench", "synthetic", "modules", "tritonbench")}
+    | {f"eval {suite}" for suite in ("all", "kernelbench", "synthetic", "modules")}
+    | {"eval tritonbench", "eval corpus"}
 )
 """Verbs whose output folder or file lets the same command go on after an interruption."""
 

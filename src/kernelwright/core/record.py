@@ -30,6 +30,29 @@ def append(path: Path, records: Iterable[Record]) -> None:
             file.write(json.dumps(record, allow_nan=False) + "\n")
 
 
+def begin(path: Path, head: Record) -> None:
+    """Write the head of a run with the environment, unless the last head of the file is the same.
+
+    So a run that goes on at another commit or on another machine has a head before its next cases.
+    """
+    head = {**head, "environment": environment()}
+    lines = read(path) if path.exists() else iter(())
+    last = None
+    for line in lines:
+        last = line if line.get("record") == head["record"] else last
+    if last != json.loads(json.dumps(head)):
+        append(path, [head])
+
+
+def rewrite(path: Path, records: Iterable[Record]) -> None:
+    """Write all records of a file anew, beside the file, then rename: readers see all or
+    nothing."""
+    beside = path.with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    append(beside, records)
+    beside.replace(path)
+
+
 def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
     """Yield the records of a JSONL file.
 

@@ -203,6 +203,15 @@ def test_all_runs_that_have_a_case_in_the_table_are_named(place):
     assert summary[f"{PREFIX}/correct"]["commits"] == ["b", "c"]
 
 
+def test_a_case_has_its_own_commit_and_a_row_of_several_is_marked(place):
+    results, readme = place
+    cases = [case(1, 1.0, 2.0), case(2, 1.0, 2.0, commit="fedcba9")]
+    record.append(results / "l2.jsonl", [RUN, *cases])
+    summary = write_summary(results, readme)
+    assert summary[f"{PREFIX}/correct"]["commits"] == ["abc123", "fedcba9"]
+    assert "| mixed: abc123, fedcba9 |" in readme.read_text()
+
+
 def test_no_records_leave_a_sentence(place):
     results, readme = place
     assert write_summary(results, readme) == {}

@@ -11,16 +11,18 @@ import multiprocessing
 import subprocess
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.commits import with_commits
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.kinds.suites import CorpusRunLine
 from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 
@@ -54,6 +56,11 @@ class CorpusEntry:
     def name(self) -> str:
         """Path below the folder of its kind, without the ending."""
         return self.path.relative_to(self.root / self.kind).with_suffix("").as_posix()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and name, as in the records."""
+        return self.kind, self.name
 
     @property
     def exploit(self) -> str:
@@ -111,7 +118,7 @@ class CorpusPlan:
 
     root: Path
     out: Path
-    """JSONL; written anew."""
+    """JSONL, whose files are not judged again."""
     device: str = "auto"
     jobs: int = 1
     """Judges at once; what is timed still has the GPU alone."""
@@ -121,18 +128,22 @@ class CorpusPlan:
     """The checks that may refuse a file (`core.verdict.Checks`)."""
     kernelbench: Path | None = None
     """A checkout of KernelBench, whose static checker reads the same files."""
+    deadline_s: float = float("inf")
+    """On the monotonic clock; files not begun by then are left for the next run."""
 
 
 def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
     """Judge every file that the device can judge.
 
-    Records are written to `plan.out` as they come, and at the end again in the corpus's order.
+    Records are written to `plan.out` as they come, and at the end again in the corpus's order. A
+    file that our side failed to judge is judged again when the run is resumed.
 
     Returns:
         All records, with the run's head first.
 
     Raises:
-        UsageError: the corpus, the device or the checkout is not there.
+        UsageError: the corpus, the device or the checkout is not there, or `plan.out` was begun
+            with other settings.
         InfraError: a judging process died.
     """
     import torch
@@ -145,16 +156,40 @@ def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
         raise UsageError("there is no CUDA device", remedy="use --device cpu")
     head: Record = {"record": "run", "command": "eval corpus", "device": device}
     head |= {"grade": plan.grade, "checks": plan.checks}
-    lines = [head | {"environment": record.environment()}]
-    if plan.kernelbench is not None:
-        lines += _read_by_kernelbench(plan.kernelbench, entries)
-    judged = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
-    plan.out.unlink(missing_ok=True)
-    record.append(plan.out, lines)
-    cases = _judge_all(judged, device, plan, say)
-    plan.out.unlink()  # again, in the order of the corpus
-    record.append(plan.out, lines + cases)
-    return lines + cases
+    wanted = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
+    theirs = _read_by_kernelbench(plan.kernelbench, entries) if plan.kernelbench else []
+    cases = _begun(plan.out, head)
+    record.begin(plan.out, head | {"cases": len(wanted)})
+    settled = {key for key, case in cases.items() if case["code"] != "infra"}
+    _judge_all([entry for entry in wanted if entry.key not in settled], device, plan, say)
+    cases = _begun(plan.out, head)
+    begun = next(record.of_kind(record.read(plan.out), CorpusRunLine))
+    ordered = [cases[entry.key] for entry in wanted if entry.key in cases]
+    lines = [cast(Record, begun) | {"cases": len(wanted)}, *theirs, *ordered]
+    record.rewrite(plan.out, lines)
+    return lines
+
+
+def _begun(path: Path, head: Record) -> dict[tuple[str, str], Record]:
+    """Kind and name of a file -> the last record of the file.
+
+    A record has its own commit where the commit is not that of the first environment, because the
+    file is written anew in the order of the corpus.
+
+    Raises:
+        UsageError: the file of records was begun with other settings.
+    """
+    record.cut_torn_line(path)
+    lines = list(record.read(path)) if path.exists() else []
+    if not lines:
+        return {}
+    record.check_same(lines[0], head, str(path), remedy="give another file with --out")
+    (_, first), *_ = committed = list(with_commits(lines))
+    return {
+        (line["kind"], line["name"]): line | ({"commit": commit} if commit != first else {})
+        for line, commit in committed
+        if line["record"] == "corpus_case"
+    }
 
 
 def is_right(case: Record) -> bool:
@@ -163,10 +198,8 @@ def is_right(case: Record) -> bool:
     return case["code"] != "infra" and case["accepted"] is wanted
 
 
-def _judge_all(
-    entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, say: Say
-) -> list[Record]:
-    """The records, in the order of the entries.
+def _judge_all(entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, say: Say) -> None:
+    """Judge entries, and write their records as they come.
 
     Judging processes are spawned, not forked: CUDA cannot be used in a fork of a process that has
     initialised it.
@@ -176,22 +209,33 @@ def _judge_all(
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(plan.jobs, mp_context=context) as pool:
-        waiting = {
-            pool.submit(_judge, entry, device, plan.grade, plan.checks): i
-            for i, entry in enumerate(entries)
-        }
-        lines: dict[int, Record] = {}
-        for done in as_completed(waiting):
-            try:
-                line = done.result()
-            except InfraError:
-                raise
-            except Exception as error:
-                raise InfraError(f"a judging process broke: {error}") from error
-            lines[waiting[done]] = line
-            record.append(plan.out, [line])  # an interruption loses nothing
-            say(f"{len(lines)}/{len(entries)} {line['name']}: {line['stage']}/{line['code']}")
-    return [lines[i] for i in range(len(entries))]
+        try:
+            waiting = [
+                pool.submit(_judge, entry, device, plan.grade, plan.checks) for entry in entries
+            ]
+            judged = (done for done in as_completed(waiting) if not done.cancelled())
+            for number, done in enumerate(judged, 1):
+                line = _result(done)
+                record.append(plan.out, [line])  # an interruption loses nothing
+                say(f"{number}/{len(entries)} {line['name']}: {line['stage']}/{line['code']}")
+                if time.monotonic() >= plan.deadline_s:
+                    for other in waiting:
+                        other.cancel()
+        except KeyboardInterrupt:  # the pool would wait for the files that are being judged
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+        finally:  # else the pool judges all other files before an error ends it
+            pool.shutdown(cancel_futures=True)
+
+
+def _result(done: "Future[Record]") -> Record:
+    try:
+        return done.result()
+    except InfraError:
+        raise
+    except Exception as error:
+        raise InfraError(f"a judging process broke: {error}") from error
 
 
 @cache

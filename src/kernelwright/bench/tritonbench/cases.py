@@ -99,6 +99,8 @@ class Outcomes:
     verdicts: Mapping[str, tuple[str, Verdict]]
     unusable: Mapping[str, str]
     """Why the judge cannot use a job's reference."""
+    commits: Mapping[str, str] = field(default_factory=dict)
+    """The commits at which the jobs were judged."""
 
 
 @dataclass(slots=True)
@@ -110,6 +112,7 @@ class _Count:
     codes: Counter[str] = field(default_factory=Counter)
     message: str = ""
     speedups: list[float] = field(default_factory=list)
+    commits: set[str] = field(default_factory=set)
 
     def add(self, verdict: Verdict) -> None:
         self.posed += 1
@@ -133,6 +136,7 @@ class _Count:
             self.add(outcomes.verdicts[name][1])
         else:
             return False
+        self.commits |= {outcomes.commits.get(name, "")} - {""}
         return True
 
     def facts(self, *, answered: bool) -> Record:
@@ -149,6 +153,7 @@ class _Count:
             "codes": dict(self.codes.most_common()),
             "message": self.message[:MAX_MESSAGE],
             "speedups": self.speedups,
+            **({"commit": "+".join(sorted(self.commits))} if self.commits else {}),
         }
 
 

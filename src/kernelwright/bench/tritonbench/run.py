@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelwright.bench.answers import Asking, ask
 from kernelwright.bench.problems import Problem
 from kernelwright.bench.suite import RECORDS
-from kernelwright.bench.synthetic import ANSWERS, JUDGED, jobs_of, verdicts_in, write_cases
+from kernelwright.bench.synthetic import ANSWERS, JUDGED, jobs_of, judged_at, verdicts_in
 from kernelwright.bench.tritonbench.cases import (
     Outcomes,
     PosedCalls,
@@ -183,7 +183,8 @@ def _judged(
     try:
         summary = judge_many(jobs, plan.recipe, folder, pools.judges, pools.clock, say)
     finally:
-        outcomes = Outcomes(verdicts_in(folder, plan.recipe), _unusable(folder, plan))
+        verdicts = verdicts_in(folder, plan.recipe)
+        outcomes = Outcomes(verdicts, _unusable(folder, plan), judged_at(folder))
         left = _write(plan, [case_of(file, outcomes) for file in plan.files])
     return summary | {"left": left}
 
@@ -198,8 +199,8 @@ def _write(plan: TritonBenchPlan, cases: Sequence[Record | None]) -> int:
     """Write head and cases; return the number of tasks that have none."""
     whole = [case | {"policy": plan.label} for case in cases if case is not None]
     left = len(cases) - len(whole)
-    head = plan.head() | {"environment": record.environment(), "left": left}
-    write_cases(plan.out / RECORDS, head, iter(whole))
+    head = plan.head() | {"environment": record.environment(), "cases": len(cases), "left": left}
+    record.rewrite(plan.out / RECORDS, [head, *whole])
     return left
 
 

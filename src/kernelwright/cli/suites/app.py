@@ -6,6 +6,7 @@ from kernelwright.cli.suites import (
     corpus,
     kernelbench,
     modules,
+    queue,
     synthetic,
     throughput,
     tritonbench,
@@ -17,6 +18,17 @@ app = verbs.group(
     ("Run KernelBench", "kernelwright eval kernelbench --root KernelBench -o run"),
     ("Run synthetic-v1", "kernelwright eval synthetic --policy embedded -o run"),
     no_args_is_help=True,
+)
+verbs.add(
+    app,
+    "all",
+    queue.command,
+    "eval-all.md",
+    ("See what is done and what is missing", "kernelwright eval all --out h100 --status"),
+    (
+        "Go on for nine minutes",
+        "kernelwright eval all --out h100 --for 540 --kernelbench KernelBench",
+    ),
 )
 verbs.add(
     app,

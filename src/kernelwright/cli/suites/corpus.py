@@ -1,25 +1,32 @@
 """`kernelwright eval corpus`: cheats and honest kernels before the judge."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kernelwright.bench.suite import CasesLeft
 from kernelwright.cli.checks import check_output_file
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
+    FOREVER,
     OUT_NAMES,
     Device,
     DeviceOption,
+    ForOption,
     Grade,
     GradeOption,
     JsonOption,
     cores,
 )
+from kernelwright.cli.suites.options import exit_code
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Checks
 
-OutOption = Annotated[Path, typer.Option(*OUT_NAMES, help="The JSONL file, which is written anew.")]
+OutOption = Annotated[
+    Path, typer.Option(*OUT_NAMES, help="The JSONL file. The same command resumes the run.")
+]
 RootOption = Annotated[
     Path, typer.Option(metavar="FOLDER", help="The folder with cheats/, honest/ and tasks/.")
 ]
@@ -55,10 +62,15 @@ def command(
     kernelbench: KernelBenchOption = None,
     grade: GradeOption = Grade.FRESH,
     checks: ChecksOption = Checks.ALL,
+    for_s: ForOption = FOREVER,
     device: DeviceOption = Device.AUTO,
     json: JsonOption = False,
 ) -> None:
-    """Judge cheats and honest kernels, and record the verdicts."""
+    """Judge cheats and honest kernels, and record the verdicts.
+
+    The exit code is 4 where the time was over first, and 3 where failures of ours are left: run the
+    command again.
+    """
     with progress("eval corpus") as say:
         if not root.is_dir():
             remedy = "give the folder with cheats/, honest/ and tasks/: --root FOLDER"
@@ -74,14 +86,18 @@ def command(
             kernelbench=kernelbench,
             grade=grade.value,
             checks=checks.value,
+            deadline_s=time.monotonic() + for_s,
         )
         lines = run_corpus(plan, say)
+    cases = [line for line in lines if line["record"] == "corpus_case"]
     if json:
         print_json(lines)
-        return
-    cases = [line for line in lines if line["record"] == "corpus_case"]
-    for case in cases:
-        if not is_right(case):
-            text = f"{case['kind']}/{case['name']}: {case['code']}: {case.get('message', '')}"
-            out.print(text, markup=False, soft_wrap=True)
-    out.print(f"{sum(map(is_right, cases))} of {len(cases)} judged as they should be", markup=False)
+    else:
+        for case in cases:
+            if not is_right(case):
+                text = f"{case['kind']}/{case['name']}: {case['code']}: {case.get('message', '')}"
+                out.print(text, markup=False, soft_wrap=True)
+        right = sum(map(is_right, cases))
+        out.print(f"{right} of {len(cases)} judged as they should be", markup=False)
+    failed = sum(case["code"] == "infra" for case in cases)
+    raise typer.Exit(exit_code(CasesLeft(lines[0]["cases"] - len(cases), failed)))

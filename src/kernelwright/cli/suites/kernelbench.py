@@ -37,10 +37,11 @@ from kernelwright.cli.options import (
     ModeOption,
     PrecisionOption,
 )
-from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
+from kernelwright.cli.suites.options import CasesOption, TimeoutOption, exit_code, search_options
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
+from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.progress import Say
 from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT, FORMS, are_policies
@@ -143,7 +144,11 @@ def command(
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
-    """Answer every task, time it against eager PyTorch and torch.compile, and write a page."""
+    """Answer every task, time it against eager PyTorch and torch.compile, and write a page.
+
+    The exit code is 4 where the time was over first, and 3 where failures of ours are left: run the
+    command again.
+    """
     options = search_options(device, precision, mode, budget_s)
     is_search = are_policies(policy)
     if not root.is_dir():
@@ -170,16 +175,19 @@ def command(
         if dtype:
             tasks = cast_tasks(tasks, folder / TASKS)
         cases = tasks if is_search else with_samples(tasks, Path(policy))
-        run_suite(run, cases, say)
+        left = run_suite(run, cases, say)
         write_kernels(cases, list(record.read(run.records)), run.work, folder / KERNELS)
         if cross_check:
             _cross_check(run, root, cases, say)
+    if not _is_begun(run.records):
+        raise typer.Exit(exit_code(left))
     suite = write_suite(folder)
     if json:
         print_json({name: [asdict(row) for row in rows] for name, rows in suite.by_set.items()})
-        return
-    _print(suite)
-    note(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}")
+    else:
+        _print(suite)
+        note(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}")
+    raise typer.Exit(exit_code(left))
 
 
 def parse_levels(text: str) -> list[int]:
@@ -192,6 +200,11 @@ def parse_levels(text: str) -> list[int]:
     if not all(part.strip().isdecimal() for part in parts):
         raise UsageError(f"--levels {text!r} is no list of numbers", remedy="write e.g. 1,2,3")
     return sorted({int(part) for part in parts})
+
+
+def _is_begun(records: Path) -> bool:
+    """Whether a run has any case. The time may be over before the first case."""
+    return any(True for _ in record.of_kind(record.read(records), CaseLine))
 
 
 def parse_places(text: str) -> list[Place]:

@@ -1,5 +1,6 @@
 """`kernelwright eval modules`: the modules of factories through the search."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,16 +14,18 @@ from kernelwright.cli.checks import check_policies, check_source
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
+    FOREVER,
     OUT_NAMES,
     BudgetOption,
     Device,
     DeviceOption,
+    ForOption,
     JsonOption,
     ModeOption,
     PoliciesOption,
     PrecisionOption,
 )
-from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
+from kernelwright.cli.suites.options import CasesOption, TimeoutOption, exit_code, search_options
 from kernelwright.core import record
 from kernelwright.core.delivered import over
 from kernelwright.core.folders import check_folder
@@ -51,6 +54,7 @@ def command(
     folder: OutOption = Path("out/modules"),
     policy: PoliciesOption = DEFAULT,
     jobs: CasesOption = 1,
+    for_s: ForOption = FOREVER,
     timeout_s: TimeoutOption = 600,
     budget_s: BudgetOption = 300,
     device: DeviceOption = Device.AUTO,
@@ -58,7 +62,11 @@ def command(
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
-    """Optimize modules that factories make, and time them beside torch.compile and PyTorch."""
+    """Optimize modules that factories make, and time them beside torch.compile and PyTorch.
+
+    The exit code is 4 where the time was over first, and 3 where failures of ours are left: run the
+    command again.
+    """
     with progress("eval modules") as say:
         for spec in specs:
             check_source(spec)
@@ -70,16 +78,17 @@ def command(
             out=folder,
             options=search_options(device, precision, mode, budget_s) | {"policy": policy},
             jobs=jobs,
-            deadline_s=float("inf"),
+            deadline_s=time.monotonic() + for_s,
             timeout_s=timeout_s,
         )
-        run_suite(run, module_cases(specs), say)
+        left = run_suite(run, module_cases(specs), say)
     lines = list(record.read(run.records))
     if json:
         print_json([_with_ratios(line) for line in lines])
     else:
         out.print(_table(cases_of(lines)))
     note(f"records  {run.records}")
+    raise typer.Exit(exit_code(left))
 
 
 def _with_ratios(line: Record) -> Record:

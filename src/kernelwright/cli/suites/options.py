@@ -4,6 +4,9 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.bench.suite import CasesLeft
+from kernelwright.cli.console import note
+from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
 from kernelwright.cli.options import Device, Mode
 from kernelwright.core.verdict import Precision
 
@@ -15,6 +18,17 @@ TimeoutOption = Annotated[
     float,
     typer.Option("--timeout", metavar="SECONDS", help="The seconds that one case may take."),
 ]
+
+
+def exit_code(left: CasesLeft) -> int:
+    """The exit code of a suite, after a note where the same command has more to do."""
+    if left.not_begun:
+        note(f"the time is over, {left.not_begun} cases are left: run the same command again")
+        return UNFINISHED_CODE
+    if left.failed:
+        note(f"our side failed in {left.failed} cases: run the same command again")
+        return INFRA_CODE
+    return 0
 
 
 def search_options(

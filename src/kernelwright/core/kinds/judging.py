@@ -94,12 +94,14 @@ class FindingFields(TypedDict, total=False):
     """Number of the call in the program."""
 
 
-class LintRunLine(TypedDict):
+class LintRunLine(TypedDict, total=False):
     """The settings of a run of the linter."""
 
     record: Literal["run"]
     command: str
     options: Settings
+    cases: int
+    """Tasks that the command was asked for."""
     environment: EnvironmentFields
 
 

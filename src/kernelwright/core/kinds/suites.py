@@ -23,6 +23,8 @@ class SuiteRunLine(TypedDict, total=False):
     max_autotune: bool
     dtype: str | None
     environment: EnvironmentFields
+    cases: int
+    """Cases that the command was asked for."""
     left: int
     """Answers that have no verdict yet."""
     level: str
@@ -92,6 +94,7 @@ class CaseLine(TypedDict, total=False):
     """Stage of the work -> seconds."""
     peak_bytes: int
     commit: str
+    """The commit of kernelwright; where missing, that of the last environment before this line."""
     malformed: str | None
     """Why an answer of a policy holds no candidate."""
     schedule: str
@@ -136,6 +139,8 @@ class CorpusRunLine(TypedDict, total=False):
     """In older records: false where the static rules were left out."""
     note: str
     """A remark that was added by hand."""
+    cases: int
+    """Files that the device can judge."""
     environment: EnvironmentFields
 
 
@@ -160,6 +165,7 @@ class CorpusCaseLine(TypedDict, total=False):
     seconds: float
     message: str
     commit: str
+    """As in benchmark cases."""
 
 
 class CorpusCheckerLine(TypedDict, total=False):
@@ -178,6 +184,20 @@ class CorpusCheckerLine(TypedDict, total=False):
     """The checker refuses the file, or warns of it."""
     says: list[str]
     """The first error of the checker, if any."""
+
+
+class SliceLine(TypedDict):
+    """One call of a run of `eval all`."""
+
+    record: Literal["slice"]
+    run: str
+    """The name of the run in the queue."""
+    command: str
+    """The command line as the queue has it, with names in braces."""
+    code: int | None
+    """The exit code; 143 where the run was interrupted, null when the run begins."""
+    seconds: float
+    environment: EnvironmentFields
 
 
 class CrossCheckLine(TypedDict):

@@ -14,6 +14,8 @@ class TritonBenchRunLine(TypedDict, total=False):
     """The writer of the code: a policy, or the name of a folder of predictions."""
     options: Settings
     environment: EnvironmentFields
+    cases: int
+    """Tasks that the command was asked for."""
     left: int
     """Tasks without a case, because our side failed."""
     note: str
@@ -103,3 +105,5 @@ class TritonBenchCaseLine(TypedDict, total=False):
     message: str
     speedups: list[float]
     """Speed-ups of right calls over the reference; empty where nothing was timed."""
+    commit: str
+    """The commit at which the calls were judged; several are joined by "+"."""

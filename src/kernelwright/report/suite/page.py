@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kernelwright.core import record
+from kernelwright.core.commits import distinct, named
 from kernelwright.core.delivered import BETTER
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.fields import ErrorFields
@@ -130,6 +131,7 @@ def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
         links: case -> path of its own page, relative to this page.
     """
     baselines = [name for name in BASELINES if is_timed(name, suite.cases)]
+    is_mixed = len(distinct(case.get("commit", "") for case in suite.cases)) > 1
     return template("suite.html").render(
         run=suite.run,
         sentence=sentence(suite),
@@ -142,7 +144,10 @@ def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
         spent=spent,
         words=words,
         above=above_floor(suite.cases),
-        tasks=[row_of(case, baselines, links.get(_key(case), "")) for case in suite.cases],
+        tasks=[
+            row_of(case, baselines, links.get(_key(case), ""), is_mixed=is_mixed)
+            for case in suite.cases
+        ],
         kinds=KINDS,
         checked=len(suite.cross_check),
         disagreements=suite.disagreements,
@@ -178,7 +183,7 @@ def _facts(suite: Suite) -> list[str]:
         *([f"cast to {dtype}"] if (dtype := suite.run.get("dtype")) else []),
         device,
         f"torch {environment['versions']['torch']}",
-        f"commit {environment['commit']}",
+        f"commit {named(case.get('commit', '') for case in suite.cases)}",
         f"budget: {options['budget_s']:g} s a task",
         *stated,
     ]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelwright.core.commits import named
 from kernelwright.core.delivered import (
     COMPILE,
     ORIGINAL,
@@ -53,12 +54,13 @@ class TableRow:
     cells: tuple[Cell, ...]
 
 
-def row_of(case: CaseLine, baselines: list[str], link: str) -> TableRow:
+def row_of(case: CaseLine, baselines: list[str], link: str, *, is_mixed: bool = False) -> TableRow:
     """The row of a case.
 
     Args:
         baselines: those that any case of the run was timed against; each has a column.
         link: page of the task; empty without one.
+        is_mixed: the cases of the run are from several commits; the row names its own.
     """
     return TableRow(
         case_name(case),
@@ -74,6 +76,7 @@ def row_of(case: CaseLine, baselines: list[str], link: str) -> TableRow:
             _share("as a graph", share_of_graph(case) if case.get("graph") else None),
             _count("seconds", case.get("seconds")),
             _count("candidates", case.get("candidates")),
+            *([Cell("commit", named([case.get("commit", "")]), is_number=False)] * is_mixed),
         ),
     )
 

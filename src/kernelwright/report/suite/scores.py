@@ -6,9 +6,10 @@ kernel of ours is kept, the user gets torch.compile or PyTorch, and the task is 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kernelwright.core.commits import distinct, with_commits
 from kernelwright.core.delivered import (
     BETTER,
     COMPILE,
@@ -92,15 +93,19 @@ class Scores:
     candidates: int
     pass_at: dict[int, float]
     """k -> mean of pass@k over tasks, where a task has several samples."""
+    commits: tuple[str, ...]
+    """The commits at which the cases were measured; "" where a record does not say."""
 
 
 def cases_of(lines: Iterable[Record]) -> list[CaseLine]:
-    """The last record of each case, by level, number and sample."""
-    latest = {
-        (line["level"], line["id"], line.get("sample", 0)): line
-        for line in of_kind(lines, CaseLine)
-    }
+    """The last record of each case with its commit, by level, number and sample."""
+    latest = {(line["level"], line["id"], line.get("sample", 0)): line for line in committed(lines)}
     return [latest[key] for key in sorted(latest)]
+
+
+def committed(lines: Iterable[Record]) -> Iterator[CaseLine]:
+    """The records of cases in a file, with their commits (`core.commits`)."""
+    return of_kind(({**line, "commit": commit} for line, commit in with_commits(lines)), CaseLine)
 
 
 def place(case: CaseLine) -> tuple[int, int]:
@@ -157,6 +162,7 @@ def scores_of(level: str, cases: Sequence[CaseLine]) -> Scores:
         seconds=sum(case.get("seconds", 0.0) for case in cases),
         candidates=sum(case.get("candidates", 0) for case in cases),
         pass_at=pass_at_ks(cases),
+        commits=tuple(distinct(case.get("commit", "") for case in cases)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kernelwright.core.commits import named
 from kernelwright.core.delivered import COMPILED, delivered_timing, form_of
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.scores import Mean
@@ -15,7 +16,8 @@ Rows = list[tuple[str, ...]]
 
 
 def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
-    """A heading, then for each level how many tasks are correct and how many beat each baseline.
+    """A heading, then for each level how many tasks are correct, how many beat each baseline, and
+    the commits of the cases.
 
     Args:
         published: DRTriton's figures too, which are over all tasks.
@@ -29,13 +31,13 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
         "kept",
         *(f"beats {BASELINES[name]}" for name in baselines),
     )
-    rows: Rows = [(*head, "published, %") if published else head]
+    rows: Rows = [(*head, *["published, %"] * published, "commit")]
     for level in scores:
         beaten = {score.baseline: str(score.beats) for score in level.against}
         cells = [beaten.get(name, "not timed") for name in baselines]
         theirs = [" / ".join(map(str, PUBLISHED.get(level.level, ())))] if published else []
         numbers = map(str, (level.tasks, level.correct, level.kept))
-        rows.append((level.level, *numbers, *cells, *theirs))
+        rows.append((level.level, *numbers, *cells, *theirs, named(level.commits)))
     return rows
 
 

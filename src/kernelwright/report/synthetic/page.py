@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from kernelwright.core import record
+from kernelwright.core.commits import named
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record
@@ -16,6 +17,7 @@ from kernelwright.report.curves import MOST_POINTS, CurveChart, Series, line_cha
 from kernelwright.report.format import factor
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.page import PAGE, RECORDS
+from kernelwright.report.suite.scores import committed
 from kernelwright.report.synthetic.scores import (
     LevelScores,
     OperatorScores,
@@ -69,11 +71,11 @@ def read_examination(folder: Path) -> Examination:
         UsageError: it has no run, or no case.
     """
     path = folder / RECORDS
-    run, *lines = list(record.read(path)) if is_examination(path) else [{}]
-    cases = list(record.of_kind(lines, CaseLine))
+    lines = list(record.read(path)) if is_examination(path) else []
+    cases = list(committed(lines))
     if not cases:
         raise UsageError("no cases of a run", file=str(path))
-    return Examination(run=run, suites=by_suite(cases))
+    return Examination(run=lines[0], suites=by_suite(cases))
 
 
 def write_examination(folder: Path) -> Examination:
@@ -87,7 +89,7 @@ def page(found: Examination) -> str:
     """The page of a run as HTML text."""
     return template("synthetic.html").render(
         run=found.run,
-        facts=_facts(found.run),
+        facts=_facts(found),
         sentences=[sentence(name, scores) for name, scores in found.levels.items()],
         gaps=[(name, gap_rows(gaps)) for name, gaps in found.gaps],
         suites=[
@@ -115,8 +117,10 @@ def sentence(name: str, levels: Sequence[LevelScores]) -> str:
     return f"{name}: share of programs with a correct kernel at the first answer: {shares}."
 
 
-def _facts(run: Record) -> list[str]:
+def _facts(found: Examination) -> list[str]:
     """The settings that all figures rest on."""
+    run = found.run
+    commits = (case.get("commit", "") for cases in found.suites.values() for case in cases)
     options, environment = run["options"], run["environment"]
     is_greedy = options["temperature"] == 0
     drawn = f"temperature {options['temperature']:g}, top-p {options['top_p']:g}"
@@ -129,7 +133,7 @@ def _facts(run: Record) -> list[str]:
         f"judge's processes: {options['grade']}",
         str(environment["gpu"]).split(",")[0] if on_gpu else "CPU interpreter, no times",
         f"torch {environment['versions']['torch']}",
-        f"commit {environment['commit']}",
+        f"commit {named(commits)}",
         *([f"{left} answers not judged"] if left else []),
     ]
 
@@ -138,7 +142,7 @@ def answers(levels: Sequence[LevelScores]) -> Rows:
     """A heading, then for each level pass@k, and how many first samples are correct."""
     has_several = any(k > 1 for level in levels for k in level.first.pass_at)
     head = ("level", "programs", "samples", "pass@1, %", *["pass@k, %"] * has_several)
-    rows: Rows = [(*head, "correct", "malformed, %", "published, %")]
+    rows: Rows = [(*head, "correct", "malformed, %", "published, %", "commit")]
     for level in levels:
         several = [
             f"k = {k}: {100 * share:.1f}" for k, share in level.first.pass_at.items() if k > 1
@@ -148,7 +152,8 @@ def answers(levels: Sequence[LevelScores]) -> Rows:
         theirs = " / ".join(f"{share:g}" for share in PUBLISHED.get(level.level, ()))
         correct = str(level.first.correct)
         of_several = [", ".join(several)] * has_several
-        rows.append((*numbers, points(level.pass_1), *of_several, correct, malformed, theirs))
+        shares = (points(level.pass_1), *of_several, correct, malformed, theirs)
+        rows.append((*numbers, *shares, named(level.first.commits)))
     return rows
 
 

@@ -59,10 +59,10 @@ def lint_files(
     """
     done = _done(out)
     todo = [spec for spec in specs if task_name(spec) not in done]
-    if out is not None and not done:
+    if out is not None:
         options = {"device": device, "budget_s": budget_s, "num_workers": num_workers}
         head: Record = {"record": "run", "command": "lint", "options": options}
-        record.append(out, [head | {"environment": record.environment()}])
+        record.begin(out, head | {"cases": len(specs)})
     for line in _lines(todo, device, budget_s, timeout_s, num_workers):
         done[line["task"]] = line
         if out is not None:
@@ -118,6 +118,7 @@ def _last_line(text: str) -> str:
 def _done(out: Path | None) -> dict[str, Record]:
     if out is None or not out.exists():
         return {}
+    record.cut_torn_line(out)
     return {line["task"]: line for line in record.read(out) if line["record"] == "lint"}
 
 

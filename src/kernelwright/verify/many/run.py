@@ -51,7 +51,10 @@ def judge_many(
     if len({job.id for job in jobs}) < len(jobs):
         raise UsageError("two jobs have the same id")
     folder = RunFolder(out, recipe)
-    run = _Run(folder, folder.left_of(jobs), executor, clock, say or (lambda _: None))
+    left = folder.left_of(jobs)
+    if left:
+        folder.begin()
+    run = _Run(folder, left, executor, clock, say or (lambda _: None))
     run.run()
     summary = run.summary(jobs)
     folder.summarize(summary)

@@ -36,9 +36,13 @@ class RunFolder:
         self._lock = threading.Lock()
         record.cut_torn_line(self.records)
         lines = list(record.read(self.records)) if self.records.exists() else []
+        self._head: Record = {
+            "record": "run",
+            "command": "verify-many",
+            "recipe": recipe.to_json(),
+        }
         if not lines:
-            head: Record = {"record": "run", "command": "verify-many", "recipe": recipe.to_json()}
-            record.append(self.records, [head | {"environment": record.environment()}])
+            self.begin()
             return
         if lines[0].get("record") != "run" or lines[0].get("command") != "verify-many":
             raise UsageError(
@@ -49,6 +53,10 @@ class RunFolder:
         recipe.check_same(lines[0]["recipe"], str(self.records))
         for line in lines:
             self._note(line)
+
+    def begin(self) -> None:
+        """Note the environment of the judgements that follow, if it is another than before."""
+        record.begin(self.records, self._head)
 
     def left_of(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs that are not settled yet.

@@ -8,7 +8,7 @@ no runtime loop bounds. After `install`:
   (`interpreter.bounds`);
 - `tl.dot` rounds its operands as `input_precision` says;
 - `libdevice` functions are computed by torch;
-- `tl.maximum`, `tl.minimum` and `tl.clamp` drop NaN unless the kernel asks for `propagate_nan`, as on a GPU;
+- `tl.maximum`, `tl.minimum` and `tl.clamp` drop NaN without `propagate_nan`, as on a GPU;
 - reductions and scans by functions of the kernel's take arrays, not single elements.
 Not seen: races between programs (they run one after another), overruns inside one storage.
 """

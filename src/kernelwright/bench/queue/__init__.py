@@ -1,0 +1,1 @@
+"""The queue of `eval all`: the published runs as data, their state, and one slice of time."""

@@ -1,0 +1,106 @@
+"""The runs of a queue, from a TOML file.
+
+A table `[[run]]` has a name, a command line of kernelwright and an estimate of its time. A table
+`each` in it makes a run for each combination of values. The name gets the keys, and the command
+gets the values.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
+from pathlib import Path
+
+from kernelwright.core import strict
+from kernelwright.core.errors import UsageError
+
+QUEUE = Path(__file__).with_name("all.toml")
+"""The queue of all published runs."""
+CHECKOUT = Path(__file__).parents[4]
+"""The checkout of kernelwright that this file is in; another folder where the package is
+installed."""
+SLICE_S, FOLDER, SOURCES = "for", "folder", "checkout"
+"""Names in braces that every command may have: the seconds of `--for`, the folder of the run, and
+the checkout of kernelwright."""
+_BRACES = re.compile(r"\{(\w+)\}")
+_ON_GPU = ("--device", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueuedRun:
+    """One run, as the file says it."""
+
+    name: str
+    """The name of the run's folder too."""
+    command: str
+    """Words after `kernelwright`. Names in braces stand for values of this call."""
+    seconds: float
+    """An estimate of the time of the whole run."""
+    case_s: float = 0.0
+    """The seconds that the last case may take: so much before the end, no case begins."""
+    whole: bool = False
+    """The run cannot be continued. It begins where its whole time is left."""
+    ends: tuple[int, ...] = (0,)
+    """The exit codes of a run that is complete."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Files to copy before the run begins: path below the folder of all runs -> path below the
+    folder of this run."""
+    each: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Name in braces -> key -> value."""
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.command)
+
+    @property
+    def needs_gpu(self) -> bool:
+        return _ON_GPU in pairwise(self.words)
+
+    def lacks(self, values: Mapping[str, str], *, has_gpu: bool) -> str:
+        """The thing that the run needs and this call does not have, as text; "" where nothing is
+        missing."""
+        known = {*values, SLICE_S, FOLDER}
+        missing = [name for name in _BRACES.findall(self.command) if name not in known]
+        if SOURCES in missing:
+            return "needs a checkout of kernelwright"
+        if missing:
+            return f"needs --{missing[0]} PATH"
+        return "needs a GPU" if self.needs_gpu and not has_gpu else ""
+
+    def arguments(self, values: Mapping[str, str]) -> list[str]:
+        """The words of the command with the values of a call."""
+        return [_BRACES.sub(lambda match: values[match[1]], word) for word in self.words]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _QueueFile:
+    run: tuple[QueuedRun, ...]
+
+
+def read_queue(path: Path) -> list[QueuedRun]:
+    """The runs of a file, in its order.
+
+    Raises:
+        UsageError: the file cannot be read, has unknown keys, or two runs have the same name.
+    """
+    entries = strict.load(path, lambda values: strict.read(_QueueFile, values)).run
+    runs = [run for entry in entries for run in _combinations(entry)]
+    names = [run.name for run in runs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"two runs are called {twice}", file=str(path), remedy="rename a run")
+    return runs
+
+
+def _combinations(entry: QueuedRun) -> Iterator[QueuedRun]:
+    for items in product(*(values.items() for values in entry.each.values())):
+        keys = dict(zip(entry.each, (key for key, _ in items), strict=True))
+        values = dict(zip(entry.each, (value for _, value in items), strict=True))
+        yield replace(
+            entry, name=_filled(entry.name, keys), command=_filled(entry.command, values), each={}
+        )
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """The text with values for the names in braces that are known."""
+    return _BRACES.sub(lambda match: values.get(match[1], match[0]), text)

@@ -1,0 +1,164 @@
+"""The state of each run of a queue, from the run's own records and its last exit code."""
+
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from kernelwright.bench.queue.runs import QueuedRun
+from kernelwright.core import record
+from kernelwright.core.commits import DIRTY, distinct, with_commits
+from kernelwright.core.kinds.suites import SliceLine
+from kernelwright.core.record import Record
+
+RECORDS, SLICES = "records.jsonl", "queue.jsonl"
+"""In the folder of a run; in the folder of all runs."""
+KEYS = {
+    "benchmark_case": ("suite", "level", "id", "sample"),
+    "tritonbench_case": ("name",),
+    "corpus_case": ("kind", "name"),
+    "lint": ("task",),
+    "verdict": ("id",),
+}
+"""Kind of record that is a case -> the fields that tell cases apart."""
+UNSETTLED = ("infra", "memory")
+"""Codes of cases that the same command runs again."""
+
+
+class RunState(StrEnum):
+    DONE = "done"
+    PART = "part"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunStatus:
+    """A run of the queue, as its folder has it."""
+
+    name: str
+    state: RunState
+    cases: int
+    """Cases with a finding."""
+    total: int | None
+    """Cases of the run; None where no record says the number."""
+    commits: tuple[str, ...]
+    """The commits at which the cases were measured; "" where a record does not say."""
+    gpus: tuple[str, ...]
+    """The GPUs of all slices."""
+    is_other: bool
+    """Some case was measured at another commit than the present one."""
+    code: int | None
+    """The last exit code; None where the queue never ran the run."""
+    lacks: str
+    """The thing that this call does not have, as text; "" where the run can begin."""
+
+    @property
+    def is_left(self) -> bool:
+        """The run is to be begun or continued, and can be."""
+        return self.state is not RunState.DONE and not self.lacks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueCall:
+    """The folder of all runs, and what one call has for them."""
+
+    folder: Path
+    values: Mapping[str, str]
+    """Name in braces of a command -> value."""
+    environment: Record
+
+    @property
+    def commit(self) -> str:
+        return str(self.environment.get("commit") or "")
+
+    def status(self, runs: Sequence[QueuedRun]) -> list[RunStatus]:
+        """The state of each run, in the order of the runs."""
+        slices = self.folder / SLICES
+        record.cut_torn_line(slices)
+        lines = list(record.read(slices)) if slices.exists() else []
+        last = {line["run"]: line for line in record.of_kind(lines, SliceLine)}
+        return [self._status(run, last.get(run.name)) for run in runs]
+
+    def _status(self, run: QueuedRun, last: SliceLine | None) -> RunStatus:
+        path = self.folder / run.name / RECORDS
+        lines = list(record.read(path, whole=True)) if path.exists() else []
+        settled = _settled(lines)
+        commits = tuple(distinct(settled.values()))
+        # A run that was changed in the queue may have more cases than before.
+        is_done = last is not None and last["command"] == run.command and last["code"] in run.ends
+        begun = RunState.DONE if is_done else RunState.PART
+        return RunStatus(
+            name=run.name,
+            state=begun if lines else RunState.MISSING,
+            cases=len(settled),
+            total=_total(lines, len(settled)),
+            commits=commits,
+            gpus=tuple(dict.fromkeys(_gpu(line) for line in lines if line.get("environment"))),
+            is_other=any(commit != self.commit for commit in commits),
+            code=last["code"] if last else None,
+            lacks=run.lacks(self.values, has_gpu=bool(self.environment.get("gpu"))),
+        )
+
+
+def _settled(lines: Iterable[Record]) -> dict[tuple[object, ...], str]:
+    """Key of a case -> the commit of the last record of the case. A case that the same command runs
+    again is left out."""
+    settled: dict[tuple[object, ...], str] = {}
+    for line, commit in with_commits(lines):
+        if fields := KEYS.get(line.get("record", "")):
+            key = tuple(line.get(field) for field in fields)
+            settled[key] = commit
+            if line.get("code") in UNSETTLED:
+                del settled[key]
+    return settled
+
+
+def _total(lines: Sequence[Record], settled: int) -> int | None:
+    """The number of cases that the last head of the records says."""
+    heads = [line for line in lines if line.get("record") == "run"]
+    if not heads:
+        return None
+    head = heads[-1]
+    if "cases" in head:
+        return int(head["cases"])
+    return settled + int(head["left"]) if "left" in head else None
+
+
+def _gpu(line: Record) -> str:
+    return str(line["environment"].get("gpu") or "CPU").partition(",")[0]
+
+
+def ordered(
+    runs: Sequence[QueuedRun], states: Sequence[RunStatus], ages: Mapping[str, int]
+) -> list[QueuedRun]:
+    """The runs in the order in which they are to be run: those never run first, then those of the
+    oldest commit, and the shortest first among equals.
+
+    Args:
+        ages: commit -> the number of commits up to it.
+    """
+    by_name = {state.name: state for state in states}
+
+    def rank(run: QueuedRun) -> tuple[bool, int, float]:
+        state = by_name[run.name]
+        oldest = min((ages[commit] for commit in state.commits), default=0)
+        return state.state is not RunState.MISSING, oldest, run.seconds
+
+    return sorted(runs, key=rank)
+
+
+def ages_of(states: Iterable[RunStatus]) -> dict[str, int]:
+    """Commit of some case -> the number of commits up to it; 0 where the checkout does not have the
+    commit."""
+    commits = {commit for state in states for commit in state.commits}
+    return {commit: _age(commit.removesuffix(DIRTY)) for commit in commits}
+
+
+def _age(commit: str) -> int:
+    command = ["git", "-C", str(Path(__file__).parent), "rev-list", "--count", commit]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return 0
+    return int(answer.stdout) if commit and answer.returncode == 0 else 0

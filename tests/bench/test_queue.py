@@ -1,0 +1,113 @@
+"""The queue of `eval all`: runs from a file, and their states from records."""
+
+import pytest
+
+from kernelwright.bench.queue.runs import QUEUE, QueuedRun, read_queue
+from kernelwright.bench.queue.state import QueueCall, RunState, ordered
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+
+PRESENT = "0123456789ab"
+CASE = {"record": "benchmark_case", "suite": "kernelbench", "level": "L1", "sample": 0}
+
+
+def head(commit, **facts):
+    return {"record": "run", "environment": {"commit": commit, "gpu": None}, **facts}
+
+
+def case(number, code="ok", **facts):
+    return CASE | {"id": number, "code": code} | facts
+
+
+def run(name="one", **changes):
+    return QueuedRun(**{"name": name, "command": "eval x -o {folder}", "seconds": 10.0} | changes)
+
+
+def call(folder, gpu=None, **values):
+    environment = {"commit": PRESENT, "gpu": gpu}
+    return QueueCall(folder=folder, values=values, environment=environment)
+
+
+def status(folder, lines=(), code=None, queued=None):
+    queued = queued or run()
+    if lines:
+        record.append(folder / queued.name / "records.jsonl", lines)
+    if code is not None:
+        last = {"record": "slice", "run": queued.name, "command": queued.command, "code": code}
+        record.append(folder / "queue.jsonl", [last])
+    return call(folder).status([queued])[0]
+
+
+def test_a_table_makes_a_run_for_each_combination(tmp_path):
+    path = tmp_path / "queue.toml"
+    path.write_text(
+        '[[run]]\nname = "l{level}-{type}"\nseconds = 5\n'
+        'command = "eval kernelbench --root {kernelbench} --levels {level} {type} -o {folder}"\n'
+        '[run.each]\nlevel = { 1 = "1", 2 = "2" }\n'
+        'type = { strict = "--precision strict", bf16 = "--dtype bfloat16" }\n'
+    )
+    runs = {one.name: one for one in read_queue(path)}
+    assert list(runs) == ["l1-strict", "l1-bf16", "l2-strict", "l2-bf16"]
+    words = runs["l2-bf16"].arguments({"kernelbench": "/a b", "folder": "/c"})
+    assert " ".join(words[2:]) == "--root /a b --levels 2 --dtype bfloat16 -o /c"
+    assert "/a b" in words
+
+
+def test_a_file_with_an_unknown_key_or_a_name_twice_is_refused(tmp_path):
+    path = tmp_path / "queue.toml"
+    one = '[[run]]\nname = "one"\ncommand = "lint"\nseconds = 5\n'
+    path.write_text(one + one)
+    with pytest.raises(UsageError, match="two runs are called one"):
+        read_queue(path)
+    path.write_text(one + "secnods = 3\n")
+    with pytest.raises(UsageError, match="secnods"):
+        read_queue(path)
+
+
+def test_the_published_queue_has_all_suites_and_each_run_a_folder_of_its_own():
+    runs = read_queue(QUEUE)
+    suites = {" ".join(one.words[: 1 + (one.words[0] == "eval")]) for one in runs}
+    assert suites >= {"lint", "eval kernelbench", "eval synthetic", "eval tritonbench"}
+    assert suites >= {"eval corpus", "eval throughput"}
+    assert all("{folder}" in one.command for one in runs)
+    types = [one for one in runs if one.name.startswith("level")]
+    assert len(types) == 3 * 3 * 2 * 3, "levels, types, modes, writers"
+
+
+def test_a_run_says_what_it_needs():
+    queued = run(command="eval kernelbench --device cuda --root {kernelbench} -o {folder}")
+    assert queued.lacks({}, has_gpu=True) == "needs --kernelbench PATH"
+    assert queued.lacks({"kernelbench": "x"}, has_gpu=False) == "needs a GPU"
+    assert queued.lacks({"kernelbench": "x"}, has_gpu=True) == ""
+    assert "checkout of kernelwright" in run(command="x {checkout}").lacks({}, has_gpu=True)
+
+
+def test_a_run_is_done_by_its_exit_code_and_counts_its_last_records(tmp_path):
+    lines = [head(PRESENT, cases=3), case(1), case(2, "infra"), case(2), case(3, "infra")]
+    found = status(tmp_path, lines, code=4)
+    assert (found.state, found.cases, found.total) == (RunState.PART, 2, 3)
+    assert not found.is_other
+    found = status(tmp_path, [case(3)], code=0)
+    assert (found.state, found.cases, found.total) == (RunState.DONE, 3, 3)
+    changed = run(command="eval x --levels 1,2 -o {folder}")
+    assert status(tmp_path, queued=changed).state is RunState.PART
+    assert status(tmp_path, queued=run("two")).state is RunState.MISSING
+
+
+def test_a_case_has_the_commit_of_its_own_or_of_the_environment_before_it(tmp_path):
+    lines = [head("a" * 12, cases=3), case(1), head(PRESENT, cases=3), case(2)]
+    found = status(tmp_path, [*lines, case(3, commit="b" * 12)], code=0)
+    assert found.commits == (PRESENT, "a" * 12, "b" * 12)
+    assert found.is_other
+    found = status(tmp_path, [case(1, commit=PRESENT), case(3, commit=PRESENT)])
+    assert found.commits == (PRESENT,), "the last record of a case counts"
+    assert not found.is_other
+
+
+def test_the_order_is_never_run_then_oldest_commit_then_shortest(tmp_path):
+    runs = [run("new"), run("old"), run("long", seconds=50.0), run("short", seconds=5.0)]
+    status(tmp_path, [head("b" * 12), case(1)], queued=runs[0])
+    status(tmp_path, [head("a" * 12), case(1)], queued=runs[1])
+    states = call(tmp_path).status(runs)
+    names = [one.name for one in ordered(runs, states, {"a" * 12: 7, "b" * 12: 9})]
+    assert names == ["short", "long", "old", "new"]
