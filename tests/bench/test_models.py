@@ -1,7 +1,9 @@
 """`eval models`: models by name, their blocks, values beside float64, and runs that go on."""
 
 import math
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -83,6 +85,12 @@ def test_names_that_cannot_be_used_are_refused_with_the_remedy(monkeypatch):
     with pytest.raises(UsageError, match="timm cannot be imported") as refused:
         model_named("timm/resnet50")
     assert "pip install timm" in refused.value.remedy
+
+
+def test_the_published_list_is_that_of_the_page():
+    text = (Path(__file__).parents[2] / "docs" / "eval-models.md").read_text()
+    listed = text.split("list of 16 models")[1].split("| option")[0]
+    assert re.findall(r"`(\S+/\S+)`", listed) == list(zoo.DEFAULT)
 
 
 def test_blocks_of_one_class_size_and_switch_are_one():

@@ -6,7 +6,6 @@ reads one JSON object a line, with the fields of `ModelStep`, and answers each w
 {"failed": why}.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +55,6 @@ def answer(job: ModelStep) -> Record:
 
 def _facts(job: ModelStep) -> Record:
     device = torch.device(job.device)
-    if device.type == "cpu":
-        os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
     model = model_named(job.model, is_small=job.is_small)
     call = model.call(job.phase, job.batch, getattr(torch, job.dtype), device)
     if job.step == BLOCKS:

@@ -64,8 +64,7 @@ def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record
         name: partial(module, *call.args, **call.kwargs) for name, module in modules.items()
     }
     with torch.no_grad():
-        expected = Expected(native=_values(runs[EAGER]), oracle=oracle)
-        facts = _first_calls(runs, state, expected)
+        facts = _first_calls(runs, state, oracle)
         working = {name: run for name, run in runs.items() if name not in facts["sides_failed"]}
         facts |= _on_gpu(working, state, compiler) if device.type == "cuda" else _UNTIMED
     return facts | {"graphs": [_graph_facts(report) for report in compiler.reports]}
@@ -99,8 +98,11 @@ def _values(run: Run) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.clone(memory_format=layout) for tensor in tensors_of(run()))
 
 
-def _first_calls(runs: Mapping[str, Run], state: CacheState, expected: Expected) -> Record:
+def _first_calls(
+    runs: Mapping[str, Run], state: CacheState, oracle: tuple[torch.Tensor, ...]
+) -> Record:
     """Seconds of the first call of both compiled sides, and their values beside the reference."""
+    expected = Expected(native=_values(runs[EAGER]), oracle=oracle)
     facts: Record = {"sides_failed": {}, "correct": {}, "mismatch": {}, "errors": {}}
     facts["compile_s"] = {}
     for name in (COMPILE, OURS):
@@ -156,7 +158,7 @@ def _peak_bytes(run: Run, state: CacheState) -> int:
 
 def _share(run: Run, state: CacheState, names: Sequence[str]) -> float | None:
     """The share of the device time of a call that kernels with these names take."""
-    totals_us = [0.0, 0.0]
+    whole_us = ours_us = 0.0
     for _ in range(PROFILED_CALLS):
         state.restore()
         torch.cuda.synchronize()
@@ -165,9 +167,9 @@ def _share(run: Run, state: CacheState, names: Sequence[str]) -> float | None:
             torch.cuda.synchronize()
         for event in profiler.events():
             if event.device_type == DeviceType.CUDA and not event.is_user_annotation:
-                totals_us[0] += event.self_device_time_total
-                totals_us[1] += event.self_device_time_total * is_ours(event.name, names)
-    whole_us, ours_us = totals_us
+                spent_us = event.time_range.elapsed_us()
+                whole_us += spent_us
+                ours_us += spent_us * is_ours(event.name, names)
     return ours_us / whole_us if whole_us else None
 
 

@@ -164,7 +164,9 @@ def _step(plan: ModelsPlan, subject: _Subject, step: str, block: BlockFields | N
         library=str(plan.out / "library"),
         budget_s=plan.budget_s,
     )
-    with BenchWorker(CHILD, plan.out / "process.log") as process:
+    # Triton reads the variable when it is imported.
+    environment = {"TRITON_INTERPRET": "1"} if plan.device == "cpu" else {}
+    with BenchWorker(CHILD, plan.out / "process.log", environment=environment) as process:
         try:
             return process.run(asdict(job), plan.timeout_s)
         except InfraError as error:

@@ -12,7 +12,6 @@ from kernelwright.bench.models.libraries import missing, prepare
 from kernelwright.core.errors import UsageError
 
 PREFILL, DECODE, BATCH = "prefill", "decode", "batch"
-PHASES = (PREFILL, DECODE, BATCH)
 DEFAULT = (
     "timm/resnet50",
     "timm/convnext_tiny",
