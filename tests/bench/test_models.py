@@ -12,14 +12,14 @@ from torch import nn
 from kernelwright.bench.models import run as run_module
 from kernelwright.bench.models import zoo
 from kernelwright.bench.models.blocks import distinct_blocks
-from kernelwright.bench.models.measuring import is_ours, measure
+from kernelwright.bench.models.measuring import is_ours, measure, search
 from kernelwright.bench.models.run import BY_BLOCK, WHOLE, ModelsPlan, run_models
 from kernelwright.bench.models.tensors import CacheState, changed, tensors_of
 from kernelwright.bench.models.zoo import ModelCall, model_named
 from kernelwright.compile.backend import Compiler
 from kernelwright.compile.settings import BackendSettings
 from kernelwright.core import record
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 
 CPU = torch.device("cpu")
 
@@ -139,15 +139,18 @@ class NothingKnown:
     def known(self, _sought, _settings):
         return None
 
+    def search(self, _sought, _settings):
+        raise InfraError("the search did not end in time")
 
-def backend(change=lambda result: result):
+
+def backend(change=lambda result: result, search="off"):
     """The backend with eager calls, changed, in place of Inductor's code."""
 
     def inductor(graph, _inputs):
         return lambda *inputs: [change(result) for result in graph(*inputs)]
 
     return Compiler(
-        BackendSettings.of({"search": "off"}),
+        BackendSettings.of({"search": search}),
         finder=NothingKnown(),
         inductor=inductor,
         device_types=("cpu",),
@@ -173,6 +176,15 @@ def test_values_are_judged_beside_float64_and_graphs_say_why_inductor_stays(dtyp
     wrong = measure(call, backend(lambda result: result * factor), CPU)
     assert wrong["correct"] == {"compiled": True, "optimized": False}
     assert "optimized" in wrong["mismatch"]
+
+
+def test_a_search_that_fails_leaves_its_reason():
+    torch._dynamo.reset()
+    call = ModelCall(nn.Linear(8, 8).eval(), (torch.randn(4, 8),), {})
+    facts = search(call, backend(search="now"))
+    assert facts["search_s"] > 0.0
+    [why] = facts["searches_failed"]
+    assert "did not end in time" in why
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ CASE = {
     "optimized": timing(2.0),
     "speedup_intervals": {"eager": [2.9, 3.1], "compiled": [1.4, 1.6]},
     "search_s": 100.0,
+    "searches_failed": ["kernelwright failed: no end"],
     "compile_s": {"compiled": 20.0, "optimized": 5.5},
     "peak_bytes": {"eager": 3_000_000, "compiled": 2_000_000, "optimized": 1_000_000},
     "share": 0.42,
@@ -87,10 +88,12 @@ def test_a_row_has_the_figures_of_a_case_or_the_reason_why_there_are_none():
 
 
 def test_reasons_are_counted_without_their_figures():
-    _, *rows = reason_rows([CASE, CASE, WRONG, FAILED])
+    others = [WRONG | {"searches_failed": []}, FAILED]
+    _, *rows = reason_rows([CASE, CASE, *others])
     assert set(rows) == {
         ("graph", "the budget ended <b>", "2"),
         ("fragment", "stays PyTorch: slower", "2"),
+        ("search", "kernelwright failed: no end", "2"),
     }
 
 

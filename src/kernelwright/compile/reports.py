@@ -9,6 +9,8 @@ from kernelwright.core.record import Record
 from kernelwright.search.telling.summary import FragmentReport, fragments_of
 
 INDUCTOR = "Inductor's code"
+FAULT = "kernelwright failed"
+"""The begin of a reason that is a fault of ours."""
 _KERNEL = re.compile(r"^@triton\.jit\n+def (\w+)", re.MULTILINE)
 
 

@@ -173,6 +173,7 @@ def reason_rows(cases: Sequence[ModelCaseLine]) -> Rows:
     graphs = [graph for case in cases for graph in case.get("graphs", [])]
     counts = Counter(("graph", _brief(g["why"])) for g in graphs if not g["kernels"])
     counts.update(("fragment", _brief(part["why"])) for g in graphs for part in g["left"])
+    counts.update(("search", why) for case in cases for why in case.get("searches_failed", []))
     rows = [(what, why, str(count)) for (what, why), count in counts.most_common(MOST_REASONS)]
     return [("left to Inductor", "why", "number"), *rows]
 

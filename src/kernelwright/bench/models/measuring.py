@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from kernelwright.bench.models.tensors import CacheState, changed, tensors_of
 from kernelwright.bench.models.zoo import ModelCall
 from kernelwright.compile.backend import Compiler
-from kernelwright.compile.reports import GraphReport
+from kernelwright.compile.reports import FAULT, GraphReport
 from kernelwright.core.delivered import COMPILE, EAGER
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Precision
@@ -34,11 +34,13 @@ Run = Callable[..., Any]
 
 
 def search(call: ModelCall, compiler: Compiler) -> Record:
-    """Fill the compiler's library. Returns "search_s"."""
+    """Fill the compiler's library. Returns "search_s" and "searches_failed"."""
     fast, begin_s = torch.compile(call.module, backend=compiler), time.monotonic()
     with torch.no_grad():
         fast(*call.args, **call.kwargs)
-    return {"search_s": time.monotonic() - begin_s}
+    spent_s = time.monotonic() - begin_s
+    failed = [report.why for report in compiler.reports if report.why.startswith(FAULT)]
+    return {"search_s": spent_s, "searches_failed": failed}
 
 
 def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record:

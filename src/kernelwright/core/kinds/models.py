@@ -99,6 +99,8 @@ class ModelCaseLine(TypedDict, total=False):
     """"eager" and "compiled" -> ends of the 95% interval of the speed-up over this side."""
     search_s: float
     """Seconds of the process that filled the library, from the first call to the result."""
+    searches_failed: list[str]
+    """Why searches of graphs came to no result."""
     compile_s: dict[str, float]
     """By side: seconds of the first call, without any cache of Inductor's."""
     peak_bytes: dict[str, int] | None
