@@ -55,6 +55,10 @@ def answer(job: ModelStep) -> Record:
 
 def _facts(job: ModelStep) -> Record:
     device = torch.device(job.device)
+    if device.type == "cpu":  # kernels run here as in the judge's guests, bfloat16 included
+        from kernelwright.sandbox.guest.interpreter import patches  # imports Triton
+
+        patches.install()
     model = model_named(job.model, is_small=job.is_small)
     call = model.call(job.phase, job.batch, getattr(torch, job.dtype), device)
     if job.step == BLOCKS:
