@@ -18,7 +18,8 @@ LAYERS = [
     {"verify"},
     {"data", "library"},
     {"search", "train"},
-    {"compile", "deploy", "bench", "report"},
+    {"compile", "deploy", "report"},
+    {"bench"},
     {"cli"},
 ]
 LEVEL = {package: level for level, line in enumerate(LAYERS) for package in line}

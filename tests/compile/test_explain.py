@@ -24,6 +24,7 @@ RECORDS = [
     {
         "record": "fragment",
         "ops": ["relu"],
+        "calls": [1],
         "source": "text",
         "reason": "2.00x of torch.compile",
         "eager": {"median_ms": 0.5},
@@ -31,7 +32,8 @@ RECORDS = [
     },
     {
         "record": "fragment",
-        "ops": ["relu", "add"],
+        "ops": ["relu", "topk"],
+        "calls": [1, 2],
         "source": None,
         "reason": "stays PyTorch: slower",
         "eager": None,
@@ -40,6 +42,7 @@ RECORDS = [
     {
         "record": "result",
         "form": "compiled_kernels",
+        "source": "@triton.jit\ndef relu_kernel(x):\n    pass\n",
         "outcome": {"message": "1 of 4 operators in Triton"},
         "speedups": {"over_compile": [1.5, 1.4, 1.6]},
     },
@@ -53,8 +56,10 @@ def test_a_report_says_what_runs_why_and_what_that_saves():
     assert lines[0] == "graph 1 (4 calls): own kernels and torch.compile, 1.50x of torch.compile"
     assert "why: 1 of 4 operators in Triton" in lines[1]
     assert lines[2] == "  kernel, saves 0.300 ms: relu (2.00x of torch.compile)"
-    assert lines[3] == "  no kernel: relu, add (stays PyTorch: slower)"
+    assert lines[3] == "  no kernel: relu, topk (stays PyTorch: slower)"
     assert "without a kernel: conv2d, topk" in lines[4]
+    assert [fragment.operators for fragment in report.left] == [("relu", "topk")]
+    assert list(report.kernels) == ["relu_kernel"]
     report.keeps_inductor("a call failed")
     assert str(report).startswith("graph 1 (4 calls): Inductor's code\n  why: a call failed")
 

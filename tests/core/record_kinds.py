@@ -8,7 +8,7 @@ import msgspec
 
 from kernelwright.core import record
 
-MODULES = ("searching", "suites", "tritonbench", "judging", "training", "data")
+MODULES = ("searching", "suites", "models", "tritonbench", "judging", "training", "data")
 KINDS = {
     name: kind
     for module in MODULES

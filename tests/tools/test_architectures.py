@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernelwright.bench.models.libraries import missing
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from tools.architectures.architecture import Architecture, Example
-from tools.architectures.libraries import missing
 from tools.architectures.measure import measure
 from tools.architectures.running import measure_all, measured
-from tools.architectures.suite import suite
+from tools.architectures.suite import LIBRARIES, suite
 from tools.architectures.table import page
 
 ARCHITECTURES = {each.name: each for each in suite()}
@@ -40,7 +40,7 @@ def last_record(architecture: Architecture) -> dict:
 @pytest.mark.parametrize("name", QUICK.split())
 def test_a_small_model_of_each_kind_passes_every_stage(name):
     architecture = ARCHITECTURES[name]
-    if architecture.library in (reasons := missing()):
+    if architecture.library in (reasons := missing(LIBRARIES)):
         pytest.skip(f"{architecture.library}: {reasons[architecture.library]}")
     case = last_record(architecture)
     assert case["status"] == "lowered", case

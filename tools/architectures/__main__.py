@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.bench.models.libraries import missing, prepare
 from kernelwright.core import record
-from tools.architectures.libraries import missing, prepare
 from tools.architectures.running import measure_all
-from tools.architectures.suite import suite
+from tools.architectures.suite import LIBRARIES, suite
 from tools.architectures.table import page
 
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True)
@@ -24,7 +24,7 @@ def run(
 ) -> None:
     """Measure the architectures that the file has no record of yet."""
     prepare()
-    measure_all(suite(only), records, missing(), limit_s=limit_s, tell=typer.echo)
+    measure_all(suite(only), records, missing(LIBRARIES), limit_s=limit_s, tell=typer.echo)
 
 
 @app.command()

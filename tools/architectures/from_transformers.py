@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.bench.models.zoo import SMALL_SIZES
 from tools.architectures.architecture import BATCH, Architecture, Draw, Example, drawn
 from tools.architectures.language import DECODERS, ENCODER_DECODERS, ENCODERS, Options
 from tools.architectures.perception import PERCEPTION
@@ -15,19 +16,8 @@ VOCABULARY, LENGTH = 99, 16
 IDS = {"input_ids": Draw((BATCH, LENGTH), VOCABULARY)}
 PAIR = IDS | {"decoder_input_ids": Draw((BATCH, 5), VOCABULARY)}
 
-SMALL: Options = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 128,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-"""Sizes of a language model, as most configurations name them."""
+SMALL: Options = dict(SMALL_SIZES)
+"""Sizes of a language model."""
 SMALL_PAIR: Options = {
     "vocab_size": VOCABULARY,
     "d_model": 64,

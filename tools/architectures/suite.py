@@ -5,6 +5,7 @@ from fnmatch import fnmatch
 from tools.architectures import from_diffusers, from_torch, from_transformers, from_vision
 from tools.architectures.architecture import Architecture
 
+LIBRARIES = ("torch", "transformers", "timm", "diffusers", "torchvision")
 _SOURCES = (from_torch, from_transformers, from_vision, from_diffusers)
 
 

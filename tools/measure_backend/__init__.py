@@ -1,1 +1,1 @@
-"""Whole models behind `torch.compile(model, backend="kernelwright")`, beside torch.compile."""
+"""Batches, training and long use behind `torch.compile(model, backend="kernelwright")`."""

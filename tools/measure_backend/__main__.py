@@ -1,8 +1,8 @@
 """`python -m tools.measure_backend OUT --for SECONDS`, from the root of a checkout, on a GPU.
 
-Each call goes on where the last one ended. For each model and dtype: a search that fills the
-library OUT/library, then times of a new process that takes kernels from there. Then batches of one
-compiled module, training steps, and 10,000 calls with changing shapes, threads and streams.
+Each call goes on where the last one ended: twenty batches of one compiled module, training steps,
+and 10,000 calls with changing shapes, threads and streams. `kernelwright eval models` measures
+calls of inference.
 """
 
 import json
@@ -16,18 +16,15 @@ from typing import Annotated
 import typer
 
 from kernelwright.core import record
-from tools.measure_backend.models import MODELS
 
-DYNAMIC = ("timm/resnet50", "timm/vit_base_patch16_224", "transformers/bert-base")
-TRAINED = ("transformers/bert-base", "timm/resnet50", "transformers/gpt2")
+DYNAMIC = ("timm/resnet50", "timm/vit_base_patch16_224", "transformers/bert")
+TRAINED = ("transformers/bert", "timm/resnet50", "transformers/gpt2")
 """A transformer, a convolutional network, and a network with the head of a language model."""
 
 
 def jobs() -> list[tuple[str, str, str]]:
     """(model, dtype, phase), in the order in which they are done."""
-    every = [(model.name, dtype) for dtype in ("bfloat16", "float32") for model in MODELS]
-    listed = [(*job, phase) for job in every for phase in ("search", "time")]
-    listed += [(name, "bfloat16", "batches") for name in DYNAMIC]
+    listed = [(name, "bfloat16", "batches") for name in DYNAMIC]
     listed += [(name, "float32", "train") for name in TRAINED]
     return [*listed, ("block", "float32", "soak")]
 

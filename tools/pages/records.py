@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
-MODULES = ("searching", "judging", "suites", "tritonbench", "training", "data", "fields")
+MODULES = ("searching", "judging", "suites", "models", "tritonbench", "training", "data", "fields")
 HEAD = """\
 # Records
 

@@ -5,7 +5,9 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from kernelwright.core.errors import InfraError
@@ -26,13 +28,21 @@ class BenchWorker:
         jobs: processes that share the cores. Each gets its share of threads, unless
             `OMP_NUM_THREADS` is set. With more threads than cores, busy waiting made writing on
             two cores ten times as slow.
+        environment: variables of the process beside those of this process.
     """
 
-    def __init__(self, module: str, log: Path, gpu: str = "", jobs: int = 1) -> None:
+    def __init__(
+        self,
+        module: str,
+        log: Path,
+        gpu: str = "",
+        jobs: int = 1,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._module = module
         self._log = log
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
-        self._environment = {"OMP_NUM_THREADS": threads, **os.environ}
+        self._environment = {"OMP_NUM_THREADS": threads, **os.environ, **environment}
         if gpu:
             self._environment["CUDA_VISIBLE_DEVICES"] = gpu
         self._process: subprocess.Popen[str] | None = None

@@ -14,6 +14,7 @@ from kernelwright.cli.options import OUT_NAMES, JsonOption
 from kernelwright.cli.result import results_table
 from kernelwright.cli.train.table import training_table, trainings_json
 from kernelwright.core.errors import UsageError
+from kernelwright.report.models import is_models, write_models
 from kernelwright.report.page import render
 from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.report.site.write import INDEX, write_site
@@ -87,6 +88,9 @@ def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) ->
         _say_written(folder / PAGE)
     elif is_examination(folder / RECORDS):
         write_examination(folder)
+        _say_written(folder / PAGE)
+    elif is_models(folder / RECORDS):
+        write_models(folder)
         _say_written(folder / PAGE)
     elif is_training(folder / RECORDS):
         trainings.append(read_training(folder))

@@ -16,7 +16,7 @@ from kernelwright.compile.graph import (
     why_not,
 )
 from kernelwright.compile.memory import StaysWithInductor
-from kernelwright.compile.reports import GraphReport
+from kernelwright.compile.reports import FAULT, GraphReport
 from kernelwright.compile.searching import Finder, LibraryFinder, background
 from kernelwright.compile.served import Call, ServedGraph, ServedPart
 from kernelwright.compile.settings import BACKGROUND, OFF, BackendSettings
@@ -227,7 +227,7 @@ def _warm(compute: Compute, program: Program, device: torch.device) -> None:
 
 def _fault(error: Exception) -> str:
     logger.warning("kernelwright leaves a graph to Inductor: %s", error)
-    return f"kernelwright failed: {type(error).__name__}: {error}"
+    return f"{FAULT}: {type(error).__name__}: {error}"
 
 
 def backend(

@@ -5,6 +5,7 @@ from kernelwright.cli.suites import (
     compare,
     corpus,
     kernelbench,
+    models,
     modules,
     queue,
     synthetic,
@@ -79,6 +80,14 @@ verbs.add(
     modules.command,
     "architecture.md",
     ("Optimize the modules of two factories", "kernelwright eval modules models:mlp models:block"),
+)
+verbs.add(
+    app,
+    "models",
+    models.command,
+    "eval-models.md",
+    ("Measure two models", "kernelwright eval models timm/resnet50 transformers/gpt2 -o run"),
+    ("Measure the blocks of a model", "kernelwright eval models transformers/llama --by blocks"),
 )
 verbs.add(
     app,

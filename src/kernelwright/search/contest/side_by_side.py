@@ -41,16 +41,21 @@ class TimedContender:
 
 
 class CalledContender:
-    """A contender in this process."""
+    """A contender in this process.
 
-    def __init__(self, call: Call) -> None:
-        self._call, self._inputs = call, list[Any]()
+    Args:
+        before: called before each call, and not timed.
+    """
+
+    def __init__(self, call: Call, before: Callable[[], None] = lambda: None) -> None:
+        self._call, self._inputs, self._before = call, list[Any](), before
         self._stopwatch = stopwatch()
 
     def prepare(self, inputs: list[Any], seed: int) -> None:  # noqa: ARG002 (nothing is random)
         self._inputs = inputs
 
     def time(self) -> float:
+        self._before()
         return self._stopwatch(partial(self._call, *self._inputs))[0]
 
     def release(self) -> None:

@@ -3,10 +3,9 @@
 import importlib
 import importlib.util
 import os
+from collections.abc import Iterable
 
 import torch
-
-LIBRARIES = ("torch", "transformers", "timm", "diffusers", "torchvision")
 
 
 def prepare() -> None:
@@ -29,10 +28,10 @@ def prepare() -> None:
             )
 
 
-def missing() -> dict[str, str]:
-    """Library -> why its models are skipped."""
+def missing(libraries: Iterable[str]) -> dict[str, str]:
+    """Library -> why its models cannot be used."""
     reasons = {}
-    for library in LIBRARIES:
+    for library in libraries:
         try:
             importlib.import_module(library)
         except Exception as error:  # a broken installation may raise anything

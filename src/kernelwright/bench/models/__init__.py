@@ -1,0 +1,1 @@
+"""Models of timm and transformers behind `torch.compile(model, backend="kernelwright")`."""

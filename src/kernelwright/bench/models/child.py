@@ -1,0 +1,87 @@
+"""One step of a case in a process of its own.
+
+    python -m kernelwright.bench.models.child
+
+reads one JSON object a line, with the fields of `ModelStep`, and answers each with facts, or with
+{"failed": why}.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from kernelwright.bench.models.blocks import distinct_blocks
+from kernelwright.bench.models.measuring import measure, search, without_caches
+from kernelwright.bench.models.tensors import changed
+from kernelwright.bench.models.zoo import ModelCall, model_named
+from kernelwright.bench.serving import serve
+from kernelwright.compile.backend import Compiler
+from kernelwright.compile.searching import LibraryFinder
+from kernelwright.compile.settings import NOW, OFF, BackendSettings
+from kernelwright.core.record import Record
+from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT
+
+BLOCKS, SEARCH, MEASURE = "blocks", "search", "measure"
+"""Steps: list the distinct blocks; fill the library; measure with the library."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelStep:
+    """A step, and the call of a model."""
+
+    step: str
+    model: str
+    is_small: bool
+    dtype: str
+    phase: str
+    batch: int
+    block: str | None
+    """Path of the first block of its kind; None: the whole model."""
+    device: str
+    """"cpu" or "cuda"."""
+    library: str
+    budget_s: float
+
+
+def answer(job: ModelStep) -> Record:
+    """The facts of a step; {"failed": why} where the model or the backend raises."""
+    try:
+        return _facts(job)
+    except Exception as error:  # whatever a model raises
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return {"failed": text[:MESSAGE_LIMIT]}
+
+
+def _facts(job: ModelStep) -> Record:
+    device = torch.device(job.device)
+    if device.type == "cpu":  # kernels run here as in the judge's guests, bfloat16 included
+        from kernelwright.sandbox.guest.interpreter import patches  # imports Triton
+
+        patches.install()
+    model = model_named(job.model, is_small=job.is_small)
+    call = model.call(job.phase, job.batch, getattr(torch, job.dtype), device)
+    if job.step == BLOCKS:
+        return {"blocks": [block.facts for block in distinct_blocks(call)]}
+    if job.block is not None:
+        call = _block_named(job.block, call)
+    settings = BackendSettings(
+        budget_s=job.budget_s,
+        search=NOW if job.step == SEARCH else OFF,
+        library=Path(job.library),
+    )
+    compiler = Compiler(settings, finder=LibraryFinder(device.type), device_types=(device.type,))
+    with without_caches():
+        if job.step == SEARCH:
+            return search(call, compiler)
+        # Bound to the same name, so that the call on the GPU is freed.
+        call = changed(call, torch.device("cpu"))
+        return measure(call, compiler, device)
+
+
+def _block_named(name: str, call: ModelCall) -> ModelCall:
+    return next(block.call for block in distinct_blocks(call) if block.name == name)
+
+
+if __name__ == "__main__":
+    serve(lambda line: answer(ModelStep(**line)), after=torch.compiler.reset)

@@ -1,0 +1,208 @@
+"""A call of a model behind the backend: values, times, compile time, memory, share of our
+kernels. PyTorch and torch.compile are measured beside it, in one process."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+from torch._C._autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from kernelwright.bench.models.tensors import CacheState, changed, tensors_of
+from kernelwright.bench.models.zoo import ModelCall
+from kernelwright.compile.backend import Compiler
+from kernelwright.compile.reports import FAULT, GraphReport
+from kernelwright.core.delivered import COMPILE, EAGER
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Precision
+from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT, CalledContender
+from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.turns import OURS, compared, take_turns
+from kernelwright.verify.tasks.oracle import called_in_double
+from kernelwright.verify.values.compare import Expected, compare
+
+SEED = 0
+PROFILED_CALLS = 3
+
+Run = Callable[..., Any]
+
+
+def search(call: ModelCall, compiler: Compiler) -> Record:
+    """Fill the compiler's library. Returns "search_s" and "searches_failed"."""
+    fast, begin_s = torch.compile(call.module, backend=compiler), time.monotonic()
+    with torch.no_grad():
+        fast(*call.args, **call.kwargs)
+    spent_s = time.monotonic() - begin_s
+    failed = [report.why for report in compiler.reports if report.why.startswith(FAULT)]
+    return {"search_s": spent_s, "searches_failed": failed}
+
+
+def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record:
+    """The figures of `core.kinds.models.ModelCaseLine` for a call.
+
+    Args:
+        host: the call, on the CPU. A GPU has room for one copy of the largest models.
+
+    Raises:
+        Exception: whatever the model raises in PyTorch, in its own dtype or in float64. A side that
+            fails is named in "sides_failed" instead.
+    """
+    oracle = _oracle(host, device)
+    call = changed(host, device)
+    state = CacheState(call)
+    # Dynamo keeps code by object, so that each side gets an object of its own.
+    modules: dict[str, Run] = {
+        EAGER: call.module,
+        COMPILE: torch.compile(copy(call.module)),
+        OURS: torch.compile(copy(call.module), backend=compiler),
+    }
+    runs: dict[str, Run] = {
+        name: partial(module, *call.args, **call.kwargs) for name, module in modules.items()
+    }
+    with torch.no_grad():
+        facts = _first_calls(runs, state, oracle)
+        working = {name: run for name, run in runs.items() if name not in facts["sides_failed"]}
+        facts |= _on_gpu(working, state, compiler) if device.type == "cuda" else _UNTIMED
+    return facts | {"graphs": [_graph_facts(report) for report in compiler.reports]}
+
+
+_UNTIMED: Record = {
+    **dict.fromkeys((EAGER, COMPILE, OURS, "peak_bytes", "share")),
+    "speedup_intervals": {},
+}
+"""The figures that need a GPU."""
+
+
+def _oracle(host: ModelCall, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """The values of the call in float64, on the host."""
+    wide = changed(host, device, is_wide=True)
+    native = next((p.dtype for p in host.module.parameters()), torch.float32)
+
+    def run(*args: Any) -> Any:
+        return wide.module(*args, **wide.kwargs)
+
+    output = called_in_double(run, wide.args, native)
+    return tuple(tensor.cpu() for tensor in tensors_of(output))
+
+
+def _values(run: Run) -> tuple[torch.Tensor, ...]:
+    """The tensors that a call returns, as copies: a cache among them changes with the next call.
+
+    The copies are contiguous, because torch.compile promises values and no strides.
+    """
+    layout = torch.contiguous_format
+    return tuple(tensor.clone(memory_format=layout) for tensor in tensors_of(run()))
+
+
+def _first_calls(
+    runs: Mapping[str, Run], state: CacheState, oracle: tuple[torch.Tensor, ...]
+) -> Record:
+    """Seconds of the first call of both compiled sides, and their values beside the reference."""
+    expected = Expected(native=_values(runs[EAGER]), oracle=oracle)
+    facts: Record = {"sides_failed": {}, "correct": {}, "mismatch": {}, "errors": {}}
+    facts["compile_s"] = {}
+    for name in (COMPILE, OURS):
+        state.restore()
+        _synchronize()
+        begin_s = time.monotonic()
+        try:
+            values = _values(runs[name])
+        except Exception as error:  # whatever a compiler raises
+            text = f"{type(error).__name__}: {error}"
+            facts["sides_failed"][name] = " ".join(text.split())[:MESSAGE_LIMIT]
+            continue
+        _synchronize()
+        facts["compile_s"][name] = time.monotonic() - begin_s
+        comparison = compare(values, expected, Precision.STRICT)
+        facts["correct"][name] = comparison.mismatch is None
+        facts["errors"][name] = asdict(comparison.errors) if comparison.errors else None
+        if comparison.mismatch is not None:
+            facts["mismatch"][name] = comparison.mismatch.message
+    state.restore()
+    return facts
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+
+
+def _on_gpu(runs: Mapping[str, Run], state: CacheState, compiler: Compiler) -> Record:
+    """Times in turn, memory of each side, and the share of our kernels."""
+    facts: Record = {EAGER: None, COMPILE: None, OURS: None, "share": None, "peak_bytes": {}}
+    for name, run in runs.items():
+        facts["peak_bytes"][name] = _peak_bytes(run, state)
+    with gpu_lock():
+        contenders = {name: CalledContender(run, state.restore) for name, run in runs.items()}
+        figures = compared(take_turns(contenders, lambda _: [], seed=SEED))
+        if OURS in runs:
+            names = [name for report in compiler.reports for name in report.kernels]
+            facts["share"] = _share(runs[OURS], state, names)
+    facts |= {name: asdict(timing) for name, timing in figures.times.items()}
+    return facts | {"speedup_intervals": figures.speedup_intervals}
+
+
+def _peak_bytes(run: Run, state: CacheState) -> int:
+    """Bytes of the GPU's memory at most in a call, weights included."""
+    state.restore()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated()
+
+
+def _share(run: Run, state: CacheState, names: Sequence[str]) -> float | None:
+    """The share of the device time of a call that kernels with these names take."""
+    whole_us = ours_us = 0.0
+    for _ in range(PROFILED_CALLS):
+        state.restore()
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            run()
+            torch.cuda.synchronize()
+        for event in profiler.events():
+            if event.device_type == DeviceType.CUDA and not event.is_user_annotation:
+                spent_us = event.time_range.elapsed_us()
+                whole_us += spent_us
+                ours_us += spent_us * is_ours(event.name, names)
+    return ours_us / whole_us if whole_us else None
+
+
+def is_ours(kernel: str, names: Sequence[str]) -> bool:
+    """Whether a kernel on the device is one of these functions. Inductor numbers the functions that
+    it takes over."""
+    return re.sub(r"_\d+$", "", kernel) in names or kernel in names
+
+
+def _graph_facts(report: GraphReport) -> Record:
+    """The fields of `core.kinds.models.ModelGraphFields`."""
+    left = [
+        # A fragment may have a kernel that the graph does not run: the graph says why.
+        {"operators": list(part.operators), "why": report.why if part.has_kernel else part.why}
+        for part in report.left
+    ]
+    return {
+        "calls": report.num_calls,
+        "runs": report.runs,
+        "why": report.why,
+        "graph_break": report.graph_break,
+        "kernels": list(report.kernels),
+        "left": left,
+        "outside": list(report.outside),
+    }
+
+
+@contextmanager
+def without_caches() -> Iterator[None]:
+    """A context in which Inductor finds no code of an earlier call: compile times are compared."""
+    from torch._inductor import config  # seconds
+
+    with config.patch(force_disable_caches=True):
+        yield

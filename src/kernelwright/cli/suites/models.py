@@ -1,0 +1,142 @@
+"""`kernelwright eval models`: public models by name behind torch.compile, whole and by block."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.options import (
+    FOREVER,
+    OUT_NAMES,
+    Device,
+    DeviceOption,
+    ForOption,
+    JsonOption,
+)
+from kernelwright.cli.suites.options import TimeoutOption
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.folders import check_folder
+from kernelwright.report.models import case_rows, reason_rows, sentence, write_models
+from kernelwright.report.suite.page import PAGE, RECORDS
+
+DTYPES = ("float32", "bfloat16")
+PHASES = ("prefill", "decode", "batch")
+BY = ("whole", "blocks")
+
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="LIBRARY/NAME...",
+        help="Models: timm/resnet50, or transformers/gpt2 by its model type.",
+        show_default="the published list",
+    ),
+]
+FolderOption = Annotated[
+    Path,
+    typer.Option(
+        *OUT_NAMES, help="The folder of records and kernels. The same command resumes the run."
+    ),
+]
+DtypesOption = Annotated[
+    str, typer.Option("--dtype", metavar="DTYPE,...", help="The dtypes, of float32 and bfloat16.")
+]
+PhasesOption = Annotated[
+    str,
+    typer.Option(
+        "--phase",
+        metavar="PHASE,...",
+        help="The calls: `prefill` of one text, `decode` of one token with a cache, `batch` of"
+        " eight texts, or of one and of eight images.",
+    ),
+]
+ByOption = Annotated[
+    str,
+    typer.Option(
+        metavar="PARTS,...",
+        help="`whole`: the model. `blocks`: each distinct block of the model by itself.",
+    ),
+]
+SmallOption = Annotated[
+    bool, typer.Option("--small", help="Small sizes in place of the library's own.")
+]
+GraphBudgetOption = Annotated[
+    float,
+    typer.Option("--budget", metavar="SECONDS", min=1, help="Seconds of search for each graph."),
+]
+
+
+def command(
+    names: NamesArgument = None,
+    folder: FolderOption = Path("out/models"),
+    dtype: DtypesOption = "float32,bfloat16",
+    phase: PhasesOption = "prefill,decode,batch",
+    by: ByOption = "whole",
+    small: SmallOption = False,
+    budget_s: GraphBudgetOption = 150,
+    timeout_s: TimeoutOption = 3600,
+    for_s: ForOption = FOREVER,
+    device: DeviceOption = Device.AUTO,
+    json: JsonOption = False,
+) -> None:
+    """Run models of timm and transformers behind torch.compile, with random weights.
+
+    Each model is searched in one process and measured in a new one, beside PyTorch and
+    torch.compile.
+    """
+    dtypes = _chosen("--dtype", dtype, DTYPES)
+    phases, parts = _chosen("--phase", phase, PHASES), _chosen("--by", by, BY)
+    check_folder(folder)
+    from kernelwright.bench.models.run import ModelsPlan, run_models
+    from kernelwright.bench.models.zoo import DEFAULT
+    from kernelwright.verify.judging import device_named
+
+    plan = ModelsPlan(
+        out=folder,
+        models=names or DEFAULT,
+        dtypes=dtypes,
+        phases=phases,
+        by=parts,
+        is_small=small,
+        device=device_named(device.value).type,
+        budget_s=budget_s,
+        timeout_s=timeout_s,
+        deadline_s=time.monotonic() + for_s,
+    )
+    with progress("eval models") as say:
+        run_models(plan, say)
+    cases = write_models(folder).cases
+    if json:
+        print_json(list(record.read(plan.records)))
+    else:
+        # Compile times and memory are on the page alone: a terminal has no room for them.
+        rows = [(f"{row[0]}\n{row[1]}", *row[2:6], row[-1]) for row in case_rows(cases)]
+        out.print(_table(rows))
+        out.print(_table(reason_rows(cases)))
+        out.print(sentence(cases), markup=False)
+    note(f"records  {folder / RECORDS}")
+    note(f"report  {folder / PAGE}")
+
+
+def _chosen(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
+    """The names of a list with commas.
+
+    Raises:
+        UsageError: the list is empty, or a name is not allowed.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or not set(names) <= set(allowed):
+        raise UsageError(f"{option} is {text!r}", remedy=f"choose among {', '.join(allowed)}")
+    return names
+
+
+def _table(rows: list[tuple[str, ...]]) -> Table:
+    head, *body = rows
+    table = Table(*head, box=None, pad_edge=False, header_style="bold")
+    for row in body:
+        table.add_row(*map(Text, row))
+    return table

@@ -1,0 +1,183 @@
+"""Tables and page of a run of `eval models`, from its records alone."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.delivered import COMPILE, EAGER
+from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.fields import TimingFields
+from kernelwright.core.kinds.models import ModelCaseLine, ModelsRunLine
+from kernelwright.core.scores import geometric_mean
+from kernelwright.report.format import factor, quantity
+from kernelwright.report.rendering import asset, template, write_page
+from kernelwright.report.suite.page import PAGE, RECORDS
+
+COMMAND = "eval models"
+TIMED = "optimized"
+MOST_REASONS = 20
+
+Rows = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelsReport:
+    """The records of a run of `eval models`."""
+
+    run: ModelsRunLine
+    cases: list[ModelCaseLine]
+
+
+def is_models(records: Path) -> bool:
+    """Whether a file is one that `eval models` wrote."""
+    first = next(record.read(records, whole=True), {}) if records.is_file() else {}
+    return first.get("command") == COMMAND
+
+
+def read_models(folder: Path) -> ModelsReport:
+    """The run in a folder that `eval models` wrote.
+
+    Raises:
+        UsageError: the folder has no run, or no case yet.
+    """
+    path = folder / RECORDS
+    lines = list(record.read(path, whole=True)) if is_models(path) else []
+    cases = list(record.of_kind(lines, ModelCaseLine))
+    if not cases:
+        raise UsageError("no models of a run", file=str(path), remedy="run eval models for longer")
+    return ModelsReport(run=next(record.of_kind(lines, ModelsRunLine)), cases=cases)
+
+
+def write_models(folder: Path) -> ModelsReport:
+    """Write `report.html` into the folder."""
+    report = read_models(folder)
+    options, environment = report.run["options"], report.run["environment"]
+    html = template("models.html").render(
+        title="Models behind torch.compile",
+        command=COMMAND,
+        sentence=sentence(report.cases),
+        facts=[
+            str(environment["gpu"] or "CPU interpreter, no times").split(",")[0],
+            f"torch {environment['versions']['torch']}",
+            f"commit {environment['commit']}",
+            f"budget: {options['budget_s']:g} s a graph",
+            *(["small sizes"] if options["is_small"] else []),
+        ],
+        cases=case_rows(report.cases),
+        reasons=reason_rows(report.cases),
+        style=asset("style.css"),
+    )
+    write_page(folder / PAGE, html)
+    return report
+
+
+def sentence(cases: Sequence[ModelCaseLine]) -> str:
+    """The figures over all cases that a reader looks for first."""
+    ran = [case for case in cases if "failed" not in case]
+    parts = [f"{len(ran)} of {len(cases)} cases ran", f"{sum(map(is_correct, ran))} correct"]
+    right = [case for case in ran if is_correct(case)]
+    for name, label in ((EAGER, "eager"), (COMPILE, "torch.compile")):
+        ratios = [ratio for case in right if (ratio := ratio_over(case, name)) is not None]
+        if ratios:
+            mean = geometric_mean(ratios).value
+            parts.append(f"{factor(mean)} over {label} (geometric mean of {len(ratios)})")
+    return ", ".join(parts) + "."
+
+
+def is_correct(case: ModelCaseLine) -> bool:
+    """Whether the values of the backend pass the judge's comparison."""
+    return case.get("correct", {}).get(TIMED, False)
+
+
+def ratio_over(case: ModelCaseLine, side: str) -> float | None:
+    """The time of a side over that of the backend; None where a time is missing."""
+    theirs, ours = _timing(case, side), _timing(case, TIMED)
+    return theirs["median_ms"] / ours["median_ms"] if theirs and ours else None
+
+
+def _timing(case: ModelCaseLine, side: str) -> TimingFields | None:
+    timings = {EAGER: case.get("eager"), COMPILE: case.get("compiled")}
+    return {**timings, TIMED: case.get("optimized")}[side]
+
+
+def case_rows(cases: Sequence[ModelCaseLine]) -> Rows:
+    """A heading, then a row for each case: cells stay empty where nothing was measured."""
+    head = ("model", "call", "correct", "over eager", "over torch.compile", "our share")
+    rows: Rows = [(*head, "compile, s", "memory", "left to Inductor")]
+    for case in cases:
+        call = f"{case['phase']} {case['batch']}, {case['dtype']}"
+        if "failed" in case:
+            rows.append((_name(case), call, "", "", "", "", "", "", f"failed: {case['failed']}"))
+            continue
+        share = case.get("share")
+        rows.append(
+            (
+                _name(case),
+                call,
+                "yes" if is_correct(case) else "no",
+                _over(case, EAGER),
+                _over(case, COMPILE),
+                "" if share is None else f"{share:.0%}",
+                " / ".join(_seconds(case)),
+                " / ".join(_memory(case)),
+                _left(case),
+            )
+        )
+    return rows
+
+
+def _name(case: ModelCaseLine) -> str:
+    block = case["block"]
+    if block is None:
+        return case["model"]
+    return f"{case['model']} {block['name']} ({block['count']}x {block['kind']})"
+
+
+def _over(case: ModelCaseLine, side: str) -> str:
+    ratio = ratio_over(case, side)
+    if ratio is None:
+        return ""
+    ends = case["speedup_intervals"].get(side)
+    interval = f" ({ends[0]:.2f} to {ends[1]:.2f})" if ends else ""
+    return f"{factor(ratio)}{interval}"
+
+
+def _seconds(case: ModelCaseLine) -> Iterator[str]:
+    """Seconds until the first result, of the backend with a filled library and of torch.compile."""
+    for side in (TIMED, COMPILE):
+        seconds = case["compile_s"].get(side)
+        yield "none" if seconds is None else f"{seconds:.1f}"
+
+
+def _memory(case: ModelCaseLine) -> Iterator[str]:
+    """Memory of the backend and of torch.compile."""
+    peaks = case.get("peak_bytes") or {}
+    return (quantity(peaks[side], "B") for side in (TIMED, COMPILE) if side in peaks)
+
+
+def _left(case: ModelCaseLine) -> str:
+    """How much Inductor's code computes."""
+    if failed := case["sides_failed"].get(TIMED):
+        return f"failed: {failed}"
+    graphs = case["graphs"]
+    without = sum(not graph["kernels"] for graph in graphs)
+    fragments = sum(len(graph["left"]) for graph in graphs)
+    return f"{without} of {len(graphs)} graphs, {fragments} fragments"
+
+
+def reason_rows(cases: Sequence[ModelCaseLine]) -> Rows:
+    """A heading, then why graphs and fragments stay with Inductor, the most frequent first."""
+    graphs = [graph for case in cases for graph in case.get("graphs", [])]
+    counts = Counter(("graph", _brief(g["why"])) for g in graphs if not g["kernels"])
+    counts.update(("fragment", _brief(part["why"])) for g in graphs for part in g["left"])
+    counts.update(("search", why) for case in cases for why in case.get("searches_failed", []))
+    rows = [(what, why, str(count)) for (what, why), count in counts.most_common(MOST_REASONS)]
+    return [("left to Inductor", "why", "number"), *rows]
+
+
+def _brief(why: str) -> str:
+    """A reason without the figures of one case, which stand in brackets."""
+    return re.sub(r" \([^()]*(\([^()]*\))?[^()]*\)", "", why)

@@ -1,0 +1,325 @@
+"""`eval models`: models by name, their blocks, values beside float64, and runs that go on."""
+
+import math
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from kernelwright.bench.models import run as run_module
+from kernelwright.bench.models import zoo
+from kernelwright.bench.models.blocks import distinct_blocks
+from kernelwright.bench.models.measuring import is_ours, measure, search
+from kernelwright.bench.models.run import BY_BLOCK, WHOLE, ModelsPlan, run_models
+from kernelwright.bench.models.tensors import CacheState, changed, tensors_of
+from kernelwright.bench.models.zoo import ModelCall, model_named
+from kernelwright.compile.backend import Compiler
+from kernelwright.compile.settings import BackendSettings
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError, UsageError
+
+CPU = torch.device("cpu")
+
+
+class Layer(nn.Module):
+    """A block with a switch, and with a dropout whose rate differs from layer to layer."""
+
+    def __init__(self, number, kind="full"):
+        super().__init__()
+        self.number, self.kind = number, kind
+        self.norm, self.linear = nn.LayerNorm(8), nn.Linear(8, 8)
+        self.dropout = nn.Dropout(number / 10)
+
+    def forward(self, x):
+        return x + self.dropout(self.linear(self.norm(x)))
+
+
+class Stages(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.idle = nn.Linear(4, 8), nn.Dropout()
+        first = nn.Sequential(*map(Layer, range(3)))
+        self.stages = nn.ModuleList([first, nn.Sequential(Layer(3), Layer(4, "sliding"))])
+        self.shared = self.stages[0][0]
+
+    def forward(self, x):
+        x = self.idle(self.stem(x))
+        for stage in self.stages:
+            x = stage(x)
+        return self.shared(x)
+
+
+class CacheLayer:
+    def __init__(self):
+        self.keys, self.length = torch.zeros(2, 3), 1
+
+
+class Cache:
+    def __init__(self):
+        self.layers = [CacheLayer()]
+
+
+class Decoder(nn.Module):
+    """Writes into its cache, as a decoder does."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x, cache):
+        layer = cache.layers[0]
+        layer.keys.add_(x)
+        layer.length += 1
+        return {"logits": self.linear(layer.keys), "cache": cache}
+
+
+def test_names_that_cannot_be_used_are_refused_with_the_remedy(monkeypatch):
+    with pytest.raises(UsageError, match="names no model"):
+        model_named("resnet50")
+    with pytest.raises(UsageError, match="names no model"):
+        model_named("torchhub/resnet50")
+    monkeypatch.setattr(zoo, "missing", lambda _: {"timm": "ModuleNotFoundError: No module"})
+    with pytest.raises(UsageError, match="timm cannot be imported") as refused:
+        model_named("timm/resnet50")
+    assert "pip install timm" in refused.value.remedy
+
+
+def test_the_published_list_is_that_of_the_page():
+    text = (Path(__file__).parents[2] / "docs" / "eval-models.md").read_text()
+    listed = text.split("list of 16 models")[1].split("| option")[0]
+    assert re.findall(r"`(\S+/\S+)`", listed) == list(zoo.DEFAULT)
+
+
+def test_blocks_of_one_class_size_and_switch_are_one():
+    call = ModelCall(Stages().eval(), (torch.randn(2, 4),), {})
+    facts = [block.facts for block in distinct_blocks(call)]
+    assert facts == [
+        {"name": "stem", "kind": "Linear", "count": 1, "calls": 1},
+        {"name": "stages.0.0", "kind": "Layer", "count": 4, "calls": 5},
+        {"name": "stages.1.1", "kind": "Layer", "count": 1, "calls": 1},
+    ]
+
+
+def test_a_block_is_called_with_the_arguments_of_its_first_call():
+    model = Stages().eval()
+    x = torch.randn(2, 4)
+    stem, layer, _ = distinct_blocks(ModelCall(model, (x,), {}))
+    assert torch.equal(stem.call.args[0], x)
+    assert torch.equal(layer.call.args[0], model.stem(x))
+
+
+def test_a_cache_gets_its_contents_back_and_is_copied_with_the_call():
+    call = ModelCall(Decoder(), (torch.ones(2, 3),), {"cache": Cache()})
+    wide = changed(call, CPU, is_wide=True)
+    state = CacheState(call)
+    call.module(*call.args, **call.kwargs)
+    layer = call.kwargs["cache"].layers[0]
+    layer.values = torch.ones(1)
+    call.kwargs["cache"].layers.append(CacheLayer())
+    state.restore()
+    assert call.kwargs["cache"].layers == [layer]
+    assert vars(layer).keys() == {"keys", "length"}
+    assert layer.length == 1
+    assert not layer.keys.any()
+    assert {tensor.dtype for tensor in tensors_of((wide.args, wide.kwargs))} == {torch.float64}
+    assert next(wide.module.parameters()).dtype == torch.float64
+    assert next(call.module.parameters()).dtype == torch.float32
+
+
+def test_kernels_are_ours_by_name_also_where_inductor_numbers_them():
+    assert is_ours("softmax_mul", ["softmax_mul"])
+    assert is_ours("softmax_mul_0", ["softmax_mul"])
+    assert not is_ours("triton_poi_fused_mul_0", ["softmax_mul"])
+
+
+class NothingKnown:
+    def known(self, _sought, _settings):
+        return None
+
+    def search(self, _sought, _settings):
+        raise InfraError("the search did not end in time")
+
+
+def backend(change=lambda result: result, search="off"):
+    """The backend with eager calls, changed, in place of Inductor's code."""
+
+    def inductor(graph, _inputs):
+        return lambda *inputs: [change(result) for result in graph(*inputs)]
+
+    return Compiler(
+        BackendSettings.of({"search": search}),
+        finder=NothingKnown(),
+        inductor=inductor,
+        device_types=("cpu",),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+@pytest.mark.parametrize(("dtype", "factor"), [("float32", 1.001), ("bfloat16", 1.1)])
+def test_values_are_judged_beside_float64_and_graphs_say_why_inductor_stays(dtype, factor):
+    torch._dynamo.reset()
+    module = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8)).to(getattr(torch, dtype)).eval()
+    call = ModelCall(module, (torch.randn(4, 8).to(getattr(torch, dtype)),), {})
+    facts = measure(call, backend(), CPU)
+    assert facts["correct"] == {"compiled": True, "optimized": True}
+    assert facts["mismatch"] == facts["sides_failed"] == {}
+    assert facts["errors"]["optimized"]["rms_reference"] > 0.0
+    assert facts["compile_s"].keys() == {"compiled", "optimized"}
+    assert facts["eager"] is facts["share"] is facts["peak_bytes"] is None
+    [graph] = facts["graphs"]
+    assert graph["why"] == "the library has no search of this graph"
+    torch._dynamo.reset()
+    wrong = measure(call, backend(lambda result: result * factor), CPU)
+    assert wrong["correct"] == {"compiled": True, "optimized": False}
+    assert "optimized" in wrong["mismatch"]
+
+
+def test_a_search_that_fails_leaves_its_reason():
+    torch._dynamo.reset()
+    call = ModelCall(nn.Linear(8, 8).eval(), (torch.randn(4, 8),), {})
+    facts = search(call, backend(search="now"))
+    assert facts["search_s"] > 0.0
+    [why] = facts["searches_failed"]
+    assert "did not end in time" in why
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+def test_a_side_that_raises_is_named_and_the_other_side_is_measured():
+    torch._dynamo.reset()
+
+    def broken(_result):
+        raise RuntimeError("no such kernel")
+
+    call = ModelCall(nn.Linear(8, 8).eval(), (torch.randn(4, 8),), {})
+    facts = measure(call, backend(broken), CPU)
+    assert "no such kernel" in facts["sides_failed"]["optimized"]
+    assert facts["correct"] == {"compiled": True}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("timm/resnet18", [("batch", 1), ("batch", 8)]),
+        ("transformers/bert", [("prefill", 1), ("batch", 8)]),
+        ("transformers/gpt2", [("prefill", 1), ("decode", 1), ("batch", 8)]),
+    ],
+)
+def test_small_models_of_the_libraries_have_calls_and_blocks(name, calls):
+    library = name.partition("/")[0]
+    zoo.prepare()
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    model = model_named(name, is_small=True)
+    assert list(model.cases) == calls
+    for phase, batch in calls:
+        call = model.call(phase, batch, torch.bfloat16, "cpu")
+        blocks = distinct_blocks(call)
+        assert max(block.facts["count"] for block in blocks) >= 2
+    assert {p.dtype for p in call.module.parameters()} == {torch.bfloat16}
+    with pytest.raises(UsageError, match="no-such-model"):
+        model_named(f"{library}/no-such-model")
+
+
+def plan(tmp_path, **changes):
+    values = {
+        "out": tmp_path,
+        "models": ["ours/one"],
+        "dtypes": ["float32"],
+        "phases": ["prefill", "batch"],
+        "by": [WHOLE, BY_BLOCK],
+        "is_small": True,
+        "device": "cpu",
+        "budget_s": 1.0,
+        "timeout_s": 1.0,
+        "deadline_s": math.inf,
+    }
+    return ModelsPlan(**values | changes)
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Steps without processes: the list of those that were taken."""
+    taken = []
+
+    def step(_plan, subject, step, block):
+        taken.append((subject.phase, step, block and block["name"]))
+        if step == run_module.BLOCKS:
+            return {"blocks": [{"name": "head", "kind": "Linear", "count": 1, "calls": 1}]}
+        if (subject.phase, step) == ("batch", run_module.SEARCH):
+            return {"failed": "out of memory"}
+        return {"search_s": 1.0} if step == run_module.SEARCH else {"graphs": []}
+
+    def named(name, *, is_small):
+        return zoo.ZooModel(name=name, cases=zoo.ENCODER_CASES, build=None, inputs=None)
+
+    monkeypatch.setattr(run_module, "_step", step)
+    monkeypatch.setattr(run_module, "model_named", named)
+    return taken
+
+
+def test_a_run_goes_on_where_it_ended_and_failures_have_reasons(tmp_path, steps):
+    run_models(plan(tmp_path, by=[WHOLE]), print)
+    run_models(plan(tmp_path), print)
+    assert steps == [
+        ("prefill", "search", None),
+        ("prefill", "measure", None),
+        ("batch", "search", None),
+        ("prefill", "blocks", None),
+        ("prefill", "search", "head"),
+        ("prefill", "measure", "head"),
+        ("batch", "blocks", None),
+        ("batch", "search", "head"),
+    ]
+    lines = list(record.read(tmp_path / "records.jsonl"))
+    cases = [line for line in lines if line["record"] == "model_case"]
+    assert [case.get("failed") for case in cases] == [None, "out of memory"] * 2
+    steps.clear()
+    run_models(plan(tmp_path), print)
+    assert steps == []
+    with pytest.raises(UsageError, match="budget_s"):
+        run_models(plan(tmp_path, budget_s=2.0), print)
+
+
+def test_no_case_begins_after_the_deadline(tmp_path, steps):
+    run_models(plan(tmp_path, deadline_s=0.0), print)
+    assert steps == []
+
+
+@pytest.mark.slow
+def test_a_process_that_takes_too_long_is_a_failure_with_its_step(tmp_path):
+    pytest.importorskip("transformers")
+    models = plan(tmp_path, models=["transformers/bert"], phases=["prefill"], by=[WHOLE])
+    run_models(models, print)
+    *_, case = record.read(tmp_path / "records.jsonl")
+    assert case["failed"].startswith("search: no end within 1 s")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+def test_a_block_is_searched_in_one_process_and_served_from_the_library_in_another(tmp_path):
+    pytest.importorskip("transformers")
+    models = plan(
+        tmp_path,
+        models=["transformers/llama"],
+        phases=["prefill"],
+        by=[BY_BLOCK],
+        budget_s=120.0,
+        timeout_s=600.0,
+    )
+    # The other blocks would take minutes: the run finds its list of blocks in the records.
+    norm = {"name": "model.norm", "kind": "LlamaRMSNorm", "count": 1, "calls": 1}
+    call = {"model": "transformers/llama", "dtype": "float32", "phase": "prefill", "batch": 1}
+    blocks = {"record": "model_blocks", **call, "blocks": [norm]}
+    record.append(models.records, [models.head(), blocks])
+    run_models(models, print)
+    *_, case = record.read(models.records)
+    assert case["correct"] == {"compiled": True, "optimized": True}, case
+    [graph] = case["graphs"]
+    assert graph["runs"] == "own kernels", graph
+    assert graph["kernels"]
+    assert case["search_s"] > 0.0
