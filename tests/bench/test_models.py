@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from kernelwright.bench.models.measuring import is_ours, measure, search
 from kernelwright.bench.models.run import BY_BLOCK, WHOLE, ModelsPlan, run_models
 from kernelwright.bench.models.tensors import CacheState, changed, tensors_of
 from kernelwright.bench.models.zoo import ModelCall, model_named
+from kernelwright.bench.queue.runs import QUEUE, read_queue
+from kernelwright.bench.queue.state import QueueCall
+from kernelwright.bench.suite import CasesLeft
 from kernelwright.compile.backend import Compiler
 from kernelwright.compile.settings import BackendSettings
 from kernelwright.core import record
@@ -286,8 +290,23 @@ def test_a_run_goes_on_where_it_ended_and_failures_have_reasons(tmp_path, steps)
 
 
 def test_no_case_begins_after_the_deadline(tmp_path, steps):
-    run_models(plan(tmp_path, deadline_s=0.0), print)
+    left = run_models(plan(tmp_path, deadline_s=0.0), print)
     assert steps == []
+    # Two phases whole, and two whose blocks nobody has listed.
+    assert left == CasesLeft(not_begun=4, failed=0)
+
+
+def test_the_queue_tells_the_blocks_of_a_model_apart(tmp_path, steps):
+    run_models(plan(tmp_path), print)
+    runs = [one for one in read_queue(QUEUE) if one.name.startswith("models-")]
+    assert [one.name for one in runs] == ["models-whole", "models-blocks"]
+    [queued, _] = runs
+    environment = {"commit": "0123456789ab", "gpu": None}
+    call = QueueCall(folder=tmp_path.parent, values={}, environment=environment)
+    [status] = call.status([replace(queued, name=tmp_path.name)])
+    lines = record.read(tmp_path / "records.jsonl")
+    assert status.cases == sum(line["record"] == "model_case" for line in lines)
+    assert status.cases > 2
 
 
 @pytest.mark.slow

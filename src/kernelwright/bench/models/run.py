@@ -9,7 +9,7 @@ from typing import cast
 
 from kernelwright.bench.models.child import BLOCKS, MEASURE, SEARCH, ModelStep
 from kernelwright.bench.models.zoo import model_named
-from kernelwright.bench.suite import RECORDS
+from kernelwright.bench.suite import RECORDS, CasesLeft
 from kernelwright.bench.worker import BenchWorker
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError
@@ -76,8 +76,11 @@ class _Subject:
         return self.model, self.dtype, self.phase, self.batch, path
 
 
-def run_models(plan: ModelsPlan, say: Say) -> None:
+def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
     """Run all cases that have no record, and append their records.
+
+    Returns:
+        The cases that were not begun. A model whose blocks were not listed counts as one case.
 
     Raises:
         UsageError: a library is not installed, a model is unknown, or the folder holds a run with
@@ -87,19 +90,26 @@ def run_models(plan: ModelsPlan, say: Say) -> None:
     lines = _begun(plan)
     done = {_key(line) for line in record.of_kind(lines, ModelCaseLine)}
     blocks = {_key(line): line for line in record.of_kind(lines, ModelBlocksLine)}
+    not_begun = 0
     for by, subject in product(plan.by, subjects):
-        if time.monotonic() >= plan.deadline_s:
-            return
         cases: list[BlockFields | None] = [None]
         if by == BY_BLOCK:
             key = subject.key(None)
             if key not in blocks:
+                if time.monotonic() >= plan.deadline_s:
+                    not_begun += 1
+                    continue
                 say(f"{_named(subject)}: listing the blocks")
                 blocks[key] = _listed(plan, subject)
             cases = list(blocks[key].get("blocks", []))
         for block in cases:
-            if subject.key(block) not in done and time.monotonic() < plan.deadline_s:
+            if subject.key(block) in done:
+                continue
+            if time.monotonic() >= plan.deadline_s:
+                not_begun += 1
+            else:
                 _run_case(plan, subject, block, say)
+    return CasesLeft(not_begun, failed=0)
 
 
 def _subjects(plan: ModelsPlan) -> Iterator[_Subject]:

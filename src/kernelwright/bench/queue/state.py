@@ -1,5 +1,6 @@
 """The state of each run of a queue, from the run's own records and its last exit code."""
 
+import json
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ KEYS = {
     "benchmark_case": ("suite", "level", "id", "sample"),
     "tritonbench_case": ("name",),
     "corpus_case": ("kind", "name"),
+    "model_case": ("model", "dtype", "phase", "batch", "block"),
     "lint": ("task",),
     "verdict": ("id",),
 }
@@ -101,13 +103,14 @@ class QueueCall:
         )
 
 
-def _settled(lines: Iterable[Record]) -> dict[tuple[object, ...], str]:
+def _settled(lines: Iterable[Record]) -> dict[tuple[str, ...], str]:
     """Key of a case -> the commit of the last record of the case. A case that the same command runs
     again is left out."""
-    settled: dict[tuple[object, ...], str] = {}
+    settled: dict[tuple[str, ...], str] = {}
     for line, commit in with_commits(lines):
         if fields := KEYS.get(line.get("record", "")):
-            key = tuple(line.get(field) for field in fields)
+            # A block of a model is a dictionary, which no set of keys takes.
+            key = tuple(json.dumps(line.get(field)) for field in fields)
             settled[key] = commit
             if line.get("code") in UNSETTLED:
                 del settled[key]

@@ -17,7 +17,7 @@ from kernelwright.cli.options import (
     ForOption,
     JsonOption,
 )
-from kernelwright.cli.suites.options import TimeoutOption
+from kernelwright.cli.suites.options import TimeoutOption, exit_code
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
@@ -108,7 +108,7 @@ def command(
         deadline_s=time.monotonic() + for_s,
     )
     with progress("eval models") as say:
-        run_models(plan, say)
+        left = run_models(plan, say)
     cases = write_models(folder).cases
     if json:
         print_json(list(record.read(plan.records)))
@@ -120,6 +120,7 @@ def command(
         out.print(sentence(cases), markup=False)
     note(f"records  {folder / RECORDS}")
     note(f"report  {folder / PAGE}")
+    raise typer.Exit(exit_code(left))
 
 
 def _chosen(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
