@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from record_kinds import faults_in
 
-from kernelwright.bench.judge.corpus import CHECKER, CorpusPlan, is_right, read_corpus, run_corpus
+from kernelwright.bench.judge.corpus import CorpusPlan, is_right, run_corpus
+from kernelwright.bench.judge.entries import read_corpus
+from kernelwright.bench.judge.static_checker import CHECKER
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 
@@ -65,16 +67,17 @@ def test_a_run_goes_on_where_the_time_ended_it(root, tmp_path):
     for path in cheats:
         path.write_text((root / "cheats" / "zeros.py").read_text())
     plan = CorpusPlan(root=root, out=tmp_path / "out.jsonl", device="cpu", deadline_s=0.0)
-    head, *first = run_corpus(plan, print)
+    head, *judged_first = run_corpus(plan, print)
     assert head["cases"] == 6
-    assert 0 < len(first) < 6
+    assert 0 < len(judged_first) < 6
     lines = list(record.read(plan.out))
     record.rewrite(plan.out, [lines[0] | {"environment": {"commit": "a" * 12}}, *lines[1:]])
     head, *cases = run_corpus(replace(plan, deadline_s=math.inf), print)
     assert head["environment"] == {"commit": "a" * 12}
-    assert [case for case in cases if "commit" not in case] == first, "not judged again"
+    assert [case for case in cases if "commit" not in case] == judged_first, "not judged again"
     present = record.environment()["commit"]
-    assert [case["commit"] for case in cases if "commit" in case] == [present] * (6 - len(first))
+    later = [case["commit"] for case in cases if "commit" in case]
+    assert later == [present] * (6 - len(judged_first))
     names = [f"{case['kind']}/{case['name']}" for case in cases]
     assert names == sorted(names), "the order of the corpus"
     assert list(record.read(plan.out)) == [head, *cases]

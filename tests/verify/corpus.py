@@ -11,7 +11,7 @@ cheat that must be stopped while it runs is judged with the static rules off: th
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.bench.judge.corpus import facts
+from kernelwright.bench.judge.entries import facts
 
 ROOT = Path(__file__).parents[1] / "corpus"
 

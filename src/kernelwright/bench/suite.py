@@ -118,9 +118,10 @@ class SuiteRun:
 
 @dataclass(frozen=True, slots=True)
 class CasesLeft:
-    """The cases of a run without a finding."""
+    """The cases of a run that the same command would run again."""
 
     not_begun: int
+    """Cases without a record."""
     failed: int
     """Cases in which our side failed."""
 
@@ -140,11 +141,7 @@ def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], Non
     """
     ends = _ends(run)
     record.begin(run.records, run.head() | {"cases": len(todo)})
-    beside, alone = SimpleQueue[SuiteCase](), SimpleQueue[SuiteCase]()
-    for case in sorted(todo, key=lambda case: derive(0, *case.key)):
-        end = ends.get(case.key)
-        if end is None or end in RETRIED:
-            (alone if end == MEMORY and run.is_shared else beside).put(case)
+    beside, alone = _queues(run, todo, ends)
 
     def kept_back_s(queue: SimpleQueue[SuiteCase]) -> float:
         return 0.0 if queue is alone else ALONE_S * alone.qsize() / len(run.gpus)
@@ -173,13 +170,30 @@ def run_suite(run: SuiteRun, todo: Sequence[SuiteCase], say: Callable[[str], Non
     return _left(todo, _ends(run))
 
 
+def _queues(
+    run: SuiteRun, todo: Sequence[SuiteCase], ends: Mapping[Key, str]
+) -> tuple[SimpleQueue[SuiteCase], SimpleQueue[SuiteCase]]:
+    """(Cases that may run beside others, cases that must run alone), each in a mixed order."""
+    beside, alone = SimpleQueue[SuiteCase](), SimpleQueue[SuiteCase]()
+    for case in sorted(todo, key=lambda case: derive(0, *case.key)):
+        code = ends.get(case.key)
+        if code is None or code in RETRIED:
+            (alone if code == MEMORY and run.is_shared else beside).put(case)
+    return beside, alone
+
+
 def _left(todo: Sequence[SuiteCase], ends: Mapping[Key, str]) -> CasesLeft:
-    last = [ends.get(case.key) for case in todo]
-    return CasesLeft(last.count(None), sum(end in RETRIED for end in last))
+    """The cases that the same command would run again.
+
+    Args:
+        ends: case -> the code of its last record.
+    """
+    codes = [ends.get(case.key) for case in todo]
+    return CasesLeft(codes.count(None), failed=sum(code in RETRIED for code in codes))
 
 
 def _ends(run: SuiteRun) -> dict[Key, str]:
-    """The codes that recorded cases ended with, by each case's last record.
+    """Case -> the code of its last record.
 
     Raises:
         UsageError: the head has other settings.

@@ -71,10 +71,10 @@ def examine(plan: PolicyPlan, problems: Sequence[Problem], say: Say) -> Record:
         judging = {key: getattr(plan.recipe, key) for key in ("device", "grade", "timing")}
         options = head["options"] | judging
         left = sum(job.id not in verdicts for job in jobs)
-        facts = {"cases": plan.asking.samples * len(problems), "left": left}
+        counts = {"cases": plan.asking.samples * len(problems), "left": left}
         cases = cases_of(plan.asking, problems, answers, verdicts)
         lines = _with_commits(cases, _answered_at(plan.out / ANSWERS), judged_at(plan.out / JUDGED))
-        record.rewrite(plan.out / RECORDS, [head | {"options": options} | facts, *lines])
+        record.rewrite(plan.out / RECORDS, [head | {"options": options} | counts, *lines])
 
 
 def _judge(plan: PolicyPlan, jobs: Sequence[Job], say: Say) -> Record:

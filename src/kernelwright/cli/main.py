@@ -1,8 +1,8 @@
 """The `kernelwright` command: verbs, and errors as exit codes.
 
-0 done or accepted, 1 rejected, 2 bad usage or input, 3 our own failure. 4: the time of `--for` is
-over, and cases are left. 128 and the number of a signal after an interruption. Verbs import torch
-only when they run, so `--help` and `ops` start at once.
+0: done or accepted. 1: rejected. 2: bad usage or input. 3: our own failure. 4: the time of `--for`
+ended, and cases are left. 128 plus the number of a signal: an interruption. Verbs import torch only
+when they run, so `--help` and `ops` start at once.
 """
 
 import os

@@ -40,9 +40,9 @@ def command(
     out_folder: OutOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write report.html of each PATH from its records.jsonl, and print their summary table.
+    """Write report.html of each PATH from its records.jsonl, and print the tables of all PATHs.
 
-    For several training runs, the first folder gets comparison.html with all their curves. With
+    For several training runs, the first folder gets comparison.html with the curves of all. With
     --out, write a site: a table of all runs, a page for each run and task, and comparisons.
     """
     if out_folder is not None:
@@ -66,7 +66,7 @@ def command(
 
 
 def _write_site(paths: list[Path], folder: Path, *, json: bool) -> None:
-    """Write the site, and say where it is; or print the figures of the first page's table."""
+    """Write the site, and note its path or print the table of the first page as JSON."""
     with _whole_records(*paths):
         levels = write_site(paths, folder, note)
     if json:
@@ -104,7 +104,11 @@ def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) ->
 
 @contextmanager
 def _whole_records(*files: Path) -> Iterator[None]:
-    """Records that lack a field are the user's to make again."""
+    """A context in which a missing field of these files becomes a fault of the user.
+
+    Raises:
+        UsageError: the records lack a field; the command that wrote them must run again.
+    """
     try:
         yield
     except (KeyError, TypeError, IndexError) as error:

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from kernelwright.core.record import Record
 
 DIRTY = "-dirty"
-"""The end of a commit whose files had changed (`core.record.environment`)."""
+"""The end of a commit if files of the checkout had changed since (`core.record.environment`)."""
 DIGITS = 7
 """The digits of a commit in tables."""
 UNKNOWN = "unknown"
+"""The commit of records that do not say their commit."""
 
 
 def with_commits(lines: Iterable[Record]) -> Iterator[tuple[Record, str]]:
@@ -25,13 +26,18 @@ def with_commits(lines: Iterable[Record]) -> Iterator[tuple[Record, str]]:
 
 
 def distinct(commits: Iterable[str]) -> list[str]:
-    """The single commits of some cases, sorted. A case of parts from several commits names all of
-    them, joined by "+"."""
+    """The commits of some cases, sorted, each once.
+
+    Args:
+        commits: the commit of each case. A case with parts from several commits has all of them,
+            joined by "+".
+    """
     return sorted({commit for joined in commits for commit in joined.split("+")})
 
 
 def short(commit: str) -> str:
-    """The first digits of a commit, and whether files had changed."""
+    """A commit for a table: its first digits, and "-dirty" if files had changed; `UNKNOWN` for
+    ""."""
     if not commit:
         return UNKNOWN
     digits = commit.removesuffix(DIRTY)
@@ -39,6 +45,6 @@ def short(commit: str) -> str:
 
 
 def named(commits: Iterable[str]) -> str:
-    """The distinct commits of some cases for a table; several are marked as mixed."""
+    """The commits of some cases for a table: "0123456", or "mixed: 0123456, ba98765"."""
     names = list(dict.fromkeys(map(short, distinct(commits))))
     return f"mixed: {', '.join(names)}" if len(names) > 1 else "".join(names)

@@ -31,22 +31,32 @@ def append(path: Path, records: Iterable[Record]) -> None:
 
 
 def begin(path: Path, head: Record) -> None:
-    """Write the head of a run with the environment, unless the last head of the file is the same.
+    """Append the head of a run with the environment, unless the last head of the file is the same.
 
-    So a run that goes on at another commit or on another machine has a head before its next cases.
+    A run that continues at another commit or on another machine so has a new head before its next
+    cases.
+
+    Args:
+        head: the record without its field `environment`.
+
+    Raises:
+        UsageError: a line of the file is not a record.
     """
     head = {**head, "environment": environment()}
     lines = read(path) if path.exists() else iter(())
-    last = None
+    last_head = None
     for line in lines:
-        last = line if line.get("record") == head["record"] else last
-    if last != json.loads(json.dumps(head)):
+        last_head = line if line.get("record") == head["record"] else last_head
+    if last_head != json.loads(json.dumps(head)):  # as the file would return the head
         append(path, [head])
 
 
 def rewrite(path: Path, records: Iterable[Record]) -> None:
-    """Write all records of a file anew, beside the file, then rename: readers see all or
-    nothing."""
+    """Replace a file by these records.
+
+    The records are written beside the file, and the new file is renamed. So a reader sees the old
+    file or the new file, and never a part.
+    """
     beside = path.with_suffix(".new")
     beside.unlink(missing_ok=True)
     append(beside, records)

@@ -10,7 +10,7 @@ from kernelwright.core.seed import derive
 
 NUM_RESAMPLES = 10_000
 MOST_DRAWN = 4_000_000
-"""The most ratios that are drawn at once, so that many tasks need little memory."""
+"""The most ratios that are drawn at once: means of many tasks would need too much memory."""
 NORMAL_975 = 1.959964
 """Quantile of the normal distribution."""
 
@@ -55,9 +55,9 @@ def geometric_mean(ratios: Sequence[float], *seed_words: str) -> Mean:
         raise ValueError("needs ratios above 0")
     logs = np.log(np.array(ratios))
     rng = np.random.default_rng(derive(0, *seed_words))
-    rows = max(1, MOST_DRAWN // len(logs))
-    parts = [min(rows, NUM_RESAMPLES - first) for first in range(0, NUM_RESAMPLES, rows)]
-    means = np.concatenate([rng.choice(logs, (num, len(logs))).mean(axis=1) for num in parts])
+    at_once = max(1, MOST_DRAWN // len(logs))
+    sizes = [min(at_once, NUM_RESAMPLES - start) for start in range(0, NUM_RESAMPLES, at_once)]
+    means = np.concatenate([rng.choice(logs, (size, len(logs))).mean(axis=1) for size in sizes])
     low, high = np.exp(np.percentile(means, [2.5, 97.5]))
     return Mean(float(np.exp(logs.mean())), float(low), float(high), len(ratios))
 

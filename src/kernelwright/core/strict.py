@@ -156,15 +156,17 @@ class Recipe:
 
     @classmethod
     def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
-        """Read a recipe from a TOML file. File names in it are relative to the current folder.
+        """Read a recipe from a TOML file. File names in the recipe are relative to the current
+        folder.
 
         Args:
-            changes: settings in place of the file's, "optimizer.clip = 0.5" each.
+            changes: settings that replace those of the file, each as "optimizer.clip = 0.5".
 
         Raises:
-            UsageError: it cannot be read, or says what a recipe does not know.
+            UsageError: the file cannot be read, or has a setting that the recipe does not have.
         """
         return load(path, lambda values: read(cls, changed(values, changes)))
 
     def to_json(self) -> Record:
+        """The settings as a nested dictionary, for a record."""
         return asdict(self)

@@ -1,23 +1,16 @@
-"""Judges a folder of cheats and of odd but honest kernels, and writes a record for every file.
+"""Judges the files of a corpus (`bench.judge.entries`), and writes a record for every file."""
 
-The folder holds `cheats/`, `honest/` and `tasks/`, the first two with folders by kind. A file's
-facts are the `# key: value` lines it begins with: `task`, `mode` (pure unless said), `contract`
-(fixed unless said), `device: cuda` where it needs a GPU, `large: yes` where it needs the case
-beyond 2^31 elements, a cheat's `exploit` or `kind`, and an honest kernel's `what`.
-"""
-
-import importlib.util
 import multiprocessing
-import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
+from kernelwright.bench.judge.entries import CorpusEntry, read_corpus
+from kernelwright.bench.judge.static_checker import read_by_kernelbench
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.commits import with_commits
@@ -25,91 +18,15 @@ from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.kinds.suites import CorpusRunLine
 from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
 
 if TYPE_CHECKING:
     from kernelwright.verify.judge import Judge
     from kernelwright.verify.judging import JudgeOptions
 
-CHECKER = Path("src", "kernelbench", "kernel_static_checker.py")
-"""In a checkout of KernelBench."""
-KINDS = ("cheats", "honest")
 CALL_S = 30.0
 """Limit of a request to a guest. The tasks are small, and other judges wait for the GPU while a
 cheat does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusEntry:
-    """One file of the corpus."""
-
-    root: Path
-    kind: str
-    """"cheats" or "honest"."""
-    path: Path
-    facts: dict[str, str]
-
-    @property
-    def task(self) -> Path:
-        return self.root / "tasks" / f"{self.facts['task']}.py"
-
-    @property
-    def name(self) -> str:
-        """Path below the folder of its kind, without the ending."""
-        return self.path.relative_to(self.root / self.kind).with_suffix("").as_posix()
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Kind and name, as in the records."""
-        return self.kind, self.name
-
-    @property
-    def exploit(self) -> str:
-        """ "E01" to "E77"; "" for an honest kernel."""
-        return self.facts.get("exploit", "")
-
-    @property
-    def needs_gpu(self) -> bool:
-        return self.facts.get("device") == "cuda"
-
-    def head(self) -> Record:
-        about = self.facts.get("how") or self.facts.get("what", "")
-        return {"kind": self.kind, "name": self.name, "exploit": self.exploit, "about": about}
-
-
-def facts(path: Path) -> dict[str, str]:
-    """The `# key: value` lines a file begins with."""
-    facts = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("# "):
-            break
-        key, _, value = line.removeprefix("# ").partition(": ")
-        facts[key] = value
-    return facts
-
-
-def read_corpus(root: Path) -> list[CorpusEntry]:
-    """All files of a corpus, cheats first, sorted by path.
-
-    Raises:
-        UsageError: there is no file, or a file names no task of the corpus.
-    """
-    entries = [
-        CorpusEntry(root, kind, path, facts(path))
-        for kind in KINDS
-        for path in sorted((root / kind).rglob("*.py"))
-    ]
-    if not entries:
-        raise UsageError(
-            "no corpus here", file=str(root), remedy="name a folder with cheats/, honest/, tasks/"
-        )
-    for entry in entries:
-        if "task" not in entry.facts or not entry.task.is_file():
-            raise UsageError(
-                "names no task of the corpus",
-                file=str(entry.path),
-                remedy="begin with a line `# task: NAME`, a file in tasks/",
-            )
-    return entries
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,10 +35,10 @@ class CorpusPlan:
 
     root: Path
     out: Path
-    """JSONL, whose files are not judged again."""
+    """JSONL. A file with a verdict in it is not judged again."""
     device: str = "auto"
     jobs: int = 1
-    """Judges at once; what is timed still has the GPU alone."""
+    """Judges at once. Timed calls still have the GPU alone."""
     grade: str = "fresh"
     """Under "recycled" each judge's guests go from file to file."""
     checks: str = "all"
@@ -156,37 +73,37 @@ def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
         raise UsageError("there is no CUDA device", remedy="use --device cpu")
     head: Record = {"record": "run", "command": "eval corpus", "device": device}
     head |= {"grade": plan.grade, "checks": plan.checks}
-    wanted = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
-    theirs = _read_by_kernelbench(plan.kernelbench, entries) if plan.kernelbench else []
-    cases = _begun(plan.out, head)
-    record.begin(plan.out, head | {"cases": len(wanted)})
+    judged = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
+    theirs = read_by_kernelbench(plan.kernelbench, entries) if plan.kernelbench else []
+    cases = _recorded(plan.out, head)
+    record.begin(plan.out, head | {"cases": len(judged)})
     settled = {key for key, case in cases.items() if case["code"] != "infra"}
-    _judge_all([entry for entry in wanted if entry.key not in settled], device, plan, say)
-    cases = _begun(plan.out, head)
-    begun = next(record.of_kind(record.read(plan.out), CorpusRunLine))
-    ordered = [cases[entry.key] for entry in wanted if entry.key in cases]
-    lines = [cast(Record, begun) | {"cases": len(wanted)}, *theirs, *ordered]
+    _judge_all([entry for entry in judged if entry.key not in settled], device, plan, say)
+    cases = _recorded(plan.out, head)
+    first_head = next(record.of_kind(record.read(plan.out), CorpusRunLine))
+    ordered = [cases[entry.key] for entry in judged if entry.key in cases]
+    lines = [cast(Record, first_head) | {"cases": len(judged)}, *theirs, *ordered]
     record.rewrite(plan.out, lines)
     return lines
 
 
-def _begun(path: Path, head: Record) -> dict[tuple[str, str], Record]:
-    """Kind and name of a file -> the last record of the file.
+def _recorded(path: Path, head: Record) -> dict[tuple[str, str], Record]:
+    """Kind and name of a judged file -> the last record of the file.
 
-    A record has its own commit where the commit is not that of the first environment, because the
-    file is written anew in the order of the corpus.
+    The records are written anew in the order of the corpus, below the first head alone. So a record
+    from another commit than that of the first head gets the field `commit`.
 
     Raises:
-        UsageError: the file of records was begun with other settings.
+        UsageError: the records were begun with other settings.
     """
     record.cut_torn_line(path)
     lines = list(record.read(path)) if path.exists() else []
     if not lines:
         return {}
     record.check_same(lines[0], head, str(path), remedy="give another file with --out")
-    (_, first), *_ = committed = list(with_commits(lines))
+    (_, first_commit), *_ = committed = list(with_commits(lines))
     return {
-        (line["kind"], line["name"]): line | ({"commit": commit} if commit != first else {})
+        (line["kind"], line["name"]): line | ({"commit": commit} if commit != first_commit else {})
         for line, commit in committed
         if line["record"] == "corpus_case"
     }
@@ -194,12 +111,13 @@ def _begun(path: Path, head: Record) -> dict[tuple[str, str], Record]:
 
 def is_right(case: Record) -> bool:
     """Whether a cheat was stopped or an honest kernel accepted. A failure of ours is not right."""
-    wanted: bool = case["kind"] == "honest"
-    return case["code"] != "infra" and case["accepted"] is wanted
+    is_honest: bool = case["kind"] == "honest"
+    return case["code"] != "infra" and case["accepted"] is is_honest
 
 
 def _judge_all(entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, say: Say) -> None:
-    """Judge entries, and write their records as they come.
+    """Judge files, and append the record of each file as soon as the file is judged. After the
+    deadline of the plan no file is begun.
 
     Judging processes are spawned, not forked: CUDA cannot be used in a fork of a process that has
     initialised it.
@@ -219,8 +137,8 @@ def _judge_all(entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, sa
                 record.append(plan.out, [line])  # an interruption loses nothing
                 say(f"{number}/{len(entries)} {line['name']}: {line['stage']}/{line['code']}")
                 if time.monotonic() >= plan.deadline_s:
-                    for other in waiting:
-                        other.cancel()
+                    for not_begun in waiting:
+                        not_begun.cancel()  # does nothing to a file that is being judged
         except KeyboardInterrupt:  # the pool would wait for the files that are being judged
             for worker in multiprocessing.active_children():
                 worker.terminate()
@@ -230,6 +148,11 @@ def _judge_all(entries: Sequence[CorpusEntry], device: str, plan: CorpusPlan, sa
 
 
 def _result(done: "Future[Record]") -> Record:
+    """The record that a judging process returned.
+
+    Raises:
+        InfraError: the process died, or our side failed in it.
+    """
     try:
         return done.result()
     except InfraError:
@@ -250,7 +173,7 @@ def _judge_of(judging: "JudgeOptions", large: bool) -> "Judge":
 
 
 def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
-    """The record of one file, made in a process of the pool. If our side fails, it is tried once
+    """The record of a file, in a process of the pool. If our side fails, the file is judged once
     more."""
     from kernelwright.verify.judging import JudgeOptions
     from kernelwright.verify.tasks.load import load_task
@@ -275,6 +198,13 @@ def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
         except InfraError as error:
             if attempt:
                 return _without_verdict(entry, "infra", error)
+    return _with_verdict(entry, judging, verdict) | {
+        "seconds": round(time.monotonic() - begin_s, 2)
+    }
+
+
+def _with_verdict(entry: CorpusEntry, judging: "JudgeOptions", verdict: Verdict) -> Record:
+    """The record of a judged file, without the seconds. A surprising verdict has its message."""
     is_surprising = verdict.accepted != (entry.kind == "honest")
     return {
         "record": "corpus_case",
@@ -288,7 +218,6 @@ def _judge(entry: CorpusEntry, device: str, grade: str, checks: str) -> Record:
         "code": verdict.code.value,
         **({"message": verdict.message} if is_surprising else {}),
         "cases": len(verdict.cases),
-        "seconds": round(time.monotonic() - begin_s, 2),
     }
 
 
@@ -300,38 +229,3 @@ def _without_verdict(entry: CorpusEntry, code: str, error: Exception) -> Record:
     """
     ours = {"accepted": False, "stage": code, "code": code, "message": f"{error}"}
     return {"record": "corpus_case", **entry.head(), **ours}
-
-
-def _read_by_kernelbench(checkout: Path, entries: Sequence[CorpusEntry]) -> list[Record]:
-    """The findings of KernelBench's static checker, which is loaded from its own file.
-
-    `strict`: whether it refuses the file. `warned`: whether it refuses the file or warns of it.
-    """
-    checker = _load(checkout / CHECKER)
-    commit = subprocess.run(
-        ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    lines = []
-    for entry in entries:
-        precision = "fp16" if "half" in entry.facts["task"] else "fp32"
-        text = entry.path.read_text(encoding="utf-8")
-        is_valid, errors, warnings = checker.validate_kernel_static(
-            text, backend="triton", precision=precision
-        )
-        said = {"strict": not is_valid, "warned": bool(errors or warnings), "says": errors[:1]}
-        lines.append({"record": "corpus_kernelbench", "commit": commit, **entry.head(), **said})
-    return lines
-
-
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("kernelbench_static_checker", path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise UsageError(
-            "no KernelBench checkout", file=str(path), remedy="clone the public repository"
-        )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

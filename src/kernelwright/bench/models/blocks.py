@@ -18,12 +18,15 @@ Key = tuple[object, ...]
 
 @dataclass(kw_only=True, slots=True)
 class Block:
-    """Blocks of one class and size, and the first call that the first of them receives."""
+    """Blocks of the same class and size, and the first call of the first such block."""
 
     name: str
+    """Path of the first such block in the model."""
     call: ModelCall
     calls: int = 0
+    """Calls that these blocks receive in one call of the model."""
     modules: set[int] = field(default_factory=set)
+    """Identities of the modules of these blocks."""
 
     @property
     def facts(self) -> Record:
@@ -96,9 +99,10 @@ def _is_list(module: nn.Module) -> bool:
 
 
 def _key(module: nn.Module, args: Any, kwargs: Any) -> Key:
-    """Equal for calls of blocks of the same class and sizes with arguments of the same sizes."""
+    """A key that is equal for two calls if their blocks have the same class and sizes, and their
+    arguments the same sizes."""
     sizes = [(tuple(t.shape), t.dtype) for t in [*module.parameters(), *module.buffers()]]
-    # Caches are left out: what they hold grows from layer to layer in the first call.
+    # Caches are left out: their contents grow from layer to layer in the first call.
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     inputs = [(tuple(tensor.shape), tensor.dtype) for tensor in leaves]
     # The rates of dropouts differ from layer to layer, and change nothing in eval mode.
@@ -111,7 +115,8 @@ def _key(module: nn.Module, args: Any, kwargs: Any) -> Key:
 
 
 def _settings(module: nn.Module) -> tuple[object, ...]:
-    """Switches of a module: layers of one class may differ in them, in their kind of attention for
-    example. Numbers of layers are integers, so integers are left out."""
+    """The switches of a module: booleans and texts among its attributes. Layers of one class may
+    have other switches, for example for their kind of attention. Integers are left out, because
+    the number of a layer in the model is an integer."""
     own = ((name, value) for name, value in vars(module).items() if name != "training")
     return tuple((name, value) for name, value in own if isinstance(value, bool | str))

@@ -2,8 +2,8 @@
 
     python -m kernelwright.bench.models.child
 
-reads one JSON object a line, with the fields of `ModelStep`, and answers each with facts, or with
-{"failed": why}.
+reads a JSON object from each line, with the fields of `ModelStep`. The answer to each object is a
+JSON object with the figures of the step, or {"failed": why}.
 """
 
 from dataclasses import dataclass
@@ -37,15 +37,17 @@ class ModelStep:
     phase: str
     batch: int
     block: str | None
-    """Path of the first block of its kind; None: the whole model."""
+    """Path of the first such block in the model; None: the whole model."""
     device: str
     """"cpu" or "cuda"."""
     library: str
+    """Folder of the library of kernels."""
     budget_s: float
+    """Seconds of search for each graph."""
 
 
 def answer(job: ModelStep) -> Record:
-    """The facts of a step; {"failed": why} where the model or the backend raises."""
+    """The figures of a step; {"failed": why} if the model or the backend raises an exception."""
     try:
         return _facts(job)
     except Exception as error:  # whatever a model raises

@@ -1,4 +1,4 @@
-"""Which model libraries this machine has."""
+"""The model libraries that this machine has."""
 
 import importlib
 import importlib.util
@@ -29,7 +29,7 @@ def prepare() -> None:
 
 
 def missing(libraries: Iterable[str]) -> dict[str, str]:
-    """Library -> why its models cannot be used."""
+    """Library that cannot be imported -> the reason."""
     reasons = {}
     for library in libraries:
         try:

@@ -34,7 +34,11 @@ Run = Callable[..., Any]
 
 
 def search(call: ModelCall, compiler: Compiler) -> Record:
-    """Fill the compiler's library. Returns "search_s" and "searches_failed"."""
+    """Call the model once behind the backend, so that its searches fill the compiler's library.
+
+    Returns:
+        "search_s": seconds of the call; "searches_failed": why searches came to no result.
+    """
     fast, begin_s = torch.compile(call.module, backend=compiler), time.monotonic()
     with torch.no_grad():
         fast(*call.args, **call.kwargs)
@@ -47,7 +51,8 @@ def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record
     """The figures of `core.kinds.models.ModelCaseLine` for a call.
 
     Args:
-        host: the call, on the CPU. A GPU has room for one copy of the largest models.
+        host: the call, on the CPU. A GPU has room for only one copy of the largest models.
+        device: where the call is measured. Times, memory and share need "cuda".
 
     Raises:
         Exception: whatever the model raises in PyTorch, in its own dtype or in float64. A side that
@@ -103,7 +108,8 @@ def _values(run: Run) -> tuple[torch.Tensor, ...]:
 def _first_calls(
     runs: Mapping[str, Run], state: CacheState, oracle: tuple[torch.Tensor, ...]
 ) -> Record:
-    """Seconds of the first call of both compiled sides, and their values beside the reference."""
+    """Seconds of the first call of both compiled sides, and the comparison of their values with the
+    reference."""
     expected = Expected(native=_values(runs[EAGER]), oracle=oracle)
     facts: Record = {"sides_failed": {}, "correct": {}, "mismatch": {}, "errors": {}}
     facts["compile_s"] = {}
@@ -134,7 +140,7 @@ def _synchronize() -> None:
 
 
 def _on_gpu(runs: Mapping[str, Run], state: CacheState, compiler: Compiler) -> Record:
-    """Times in turn, memory of each side, and the share of our kernels."""
+    """Times of all sides, which take turns; memory of each side, in bytes; share of our kernels."""
     facts: Record = {EAGER: None, COMPILE: None, OURS: None, "share": None, "peak_bytes": {}}
     for name, run in runs.items():
         facts["peak_bytes"][name] = _peak_bytes(run, state)
@@ -149,7 +155,7 @@ def _on_gpu(runs: Mapping[str, Run], state: CacheState, compiler: Compiler) -> R
 
 
 def _peak_bytes(run: Run, state: CacheState) -> int:
-    """Bytes of the GPU's memory at most in a call, weights included."""
+    """The peak of GPU memory in a call, in bytes, weights included."""
     state.restore()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -176,8 +182,10 @@ def _share(run: Run, state: CacheState, names: Sequence[str]) -> float | None:
 
 
 def is_ours(kernel: str, names: Sequence[str]) -> bool:
-    """Whether a kernel on the device is one of these functions. Inductor numbers the functions that
-    it takes over."""
+    """Whether a kernel on the device is one of these functions of ours.
+
+    Inductor appends a number to the name of a function that it takes over.
+    """
     return re.sub(r"_\d+$", "", kernel) in names or kernel in names
 
 
@@ -201,7 +209,8 @@ def _graph_facts(report: GraphReport) -> Record:
 
 @contextmanager
 def without_caches() -> Iterator[None]:
-    """A context in which Inductor finds no code of an earlier call: compile times are compared."""
+    """A context in which Inductor finds no code of an earlier call. Otherwise compile times of the
+    sides could not be compared."""
     from torch._inductor import config  # seconds
 
     with config.patch(force_disable_caches=True):

@@ -1,4 +1,4 @@
-"""Runs models by name through the backend, case by case, and records each case."""
+"""Measures models by name behind the backend, case by case, and records each case."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,8 @@ class ModelsPlan:
     """The settings of a run."""
 
     out: Path
-    """Folder: records.jsonl, whose cases are not run again, and the library of kernels."""
+    """The folder of records.jsonl and of the library of kernels. Cases with a record are not run
+    again."""
     models: Sequence[str]
     dtypes: Sequence[str]
     phases: Sequence[str]
@@ -53,7 +54,7 @@ class ModelsPlan:
         return self.out / RECORDS
 
     def head(self) -> Record:
-        """The settings that all figures rest on: the same whenever the run is resumed."""
+        """The settings that all figures depend on. A run can be resumed only with the same head."""
         options = {"device": self.device, "is_small": self.is_small, "budget_s": self.budget_s}
         return {"record": "run", "command": "eval models", "options": options}
 
@@ -127,7 +128,7 @@ def _key(line: ModelCaseLine | ModelBlocksLine) -> Key:
 
 
 def _begun(plan: ModelsPlan) -> list[Record]:
-    """The records that there are. Writes the head if there is none.
+    """The records of the file. A file without records gets the head of the run.
 
     Raises:
         UsageError: the head has other settings.
@@ -164,7 +165,7 @@ def _run_case(plan: ModelsPlan, subject: _Subject, block: BlockFields | None, sa
 
 
 def _step(plan: ModelsPlan, subject: _Subject, step: str, block: BlockFields | None) -> Record:
-    """The facts of a step, in a process of its own; {"failed": why} where there are none."""
+    """The figures of a step, from a process of its own; {"failed": why} if the step fails."""
     job = ModelStep(
         step=step,
         **subject.facts,

@@ -48,7 +48,7 @@ class CacheState:
         self._tensors = [(tensor, tensor.clone()) for tensor in tensors_of(contents)]
 
     def restore(self) -> None:
-        """Give the caches back what they held."""
+        """Give all caches the contents that they had at the beginning."""
         for layers, kept in self._lists:
             layers[:] = kept
         for layer, attributes in self._attributes:
@@ -59,7 +59,7 @@ class CacheState:
 
 
 def _layers(leaf: Any) -> list[Any]:
-    """The layers of a cache of transformers; none of other values."""
+    """The layers of a cache of transformers; an empty list for other values."""
     layers = getattr(leaf, "layers", None)
     return layers if isinstance(layers, list) else []
 

@@ -30,14 +30,14 @@ DEFAULT = (
     "transformers/gemma2",
     "transformers/mamba",
 )
-"""The models of a run that names none."""
+"""The models of a run without names of models."""
 SEED = 0
 IMAGE_CASES = ((BATCH, 1), (BATCH, 8))
 ENCODER_CASES = ((PREFILL, 1), (BATCH, 8))
 DECODER_CASES = ((PREFILL, 1), (DECODE, 1), (BATCH, 8))
 """Phases with their batch sizes, by kind of model."""
 NUM_TOKENS, SMALL_TOKENS, SMALL_SIDE = 512, 16, 64
-"""Tokens of a prompt; the same, and the side of an image, for small models."""
+"""Tokens of a prompt; for small models, tokens of a prompt and pixels along a side of an image."""
 SMALL_SIZES: Mapping[str, int] = {
     "vocab_size": 99,
     "hidden_size": 64,
@@ -83,7 +83,8 @@ class ZooModel:
     def call(
         self, phase: str, batch: int, dtype: torch.dtype, device: torch.device | str
     ) -> ModelCall:
-        """The module and a call of it, the same at every time."""
+        """The module and the arguments of a call. The seed is fixed, so every process gets the same
+        weights and arguments."""
         torch.manual_seed(SEED)
         with torch.device(device), torch.no_grad():
             module = self.build(dtype).eval()

@@ -1,8 +1,8 @@
 """The runs of a queue, from a TOML file.
 
-A table `[[run]]` has a name, a command line of kernelwright and an estimate of its time. A table
-`each` in it makes a run for each combination of values. The name gets the keys, and the command
-gets the values.
+A table `[[run]]` has a name, a command line of kernelwright and an estimate of its time. If the
+table has a table `each`, it stands for a run for each combination of values. The names of these
+runs get the keys, and the commands get the values.
 """
 
 import re
@@ -29,18 +29,18 @@ _ON_GPU = ("--device", "cuda")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueuedRun:
-    """One run, as the file says it."""
+    """A run of the queue, by the keys of its table in the file."""
 
     name: str
-    """The name of the run's folder too."""
+    """The run's folder below the folder of all runs has this name too."""
     command: str
     """Words after `kernelwright`. Names in braces stand for values of this call."""
     seconds: float
-    """An estimate of the time of the whole run."""
+    """An estimate of the time of the whole run, in seconds."""
     case_s: float = 0.0
-    """The seconds that the last case may take: so much before the end, no case begins."""
+    """The seconds that the last case may take: so long before the end of a call, no case begins."""
     whole: bool = False
-    """The run cannot be continued. It begins where its whole time is left."""
+    """The run cannot be continued, so it begins only if its whole time is left."""
     ends: tuple[int, ...] = (0,)
     """The exit codes of a run that is complete."""
     copies: Mapping[str, str] = field(default_factory=dict)
@@ -58,8 +58,12 @@ class QueuedRun:
         return _ON_GPU in pairwise(self.words)
 
     def lacks(self, values: Mapping[str, str], *, has_gpu: bool) -> str:
-        """The thing that the run needs and this call does not have, as text; "" where nothing is
-        missing."""
+        """The checkout or the GPU that the run needs and this call does not have, as text; "" where
+        nothing is missing.
+
+        Args:
+            values: name in braces -> value, for the names that this call knows.
+        """
         known = {*values, SLICE_S, FOLDER}
         missing = [name for name in _BRACES.findall(self.command) if name not in known]
         if SOURCES in missing:
@@ -69,7 +73,11 @@ class QueuedRun:
         return "needs a GPU" if self.needs_gpu and not has_gpu else ""
 
     def arguments(self, values: Mapping[str, str]) -> list[str]:
-        """The words of the command with the values of a call."""
+        """The words of the command with values in place of the names in braces.
+
+        Raises:
+            KeyError: a name in braces has no value (`lacks`).
+        """
         return [_BRACES.sub(lambda match: values[match[1]], word) for word in self.words]
 
 

@@ -39,10 +39,11 @@ class QueueSlice:
     deadline_s: float
     """On the monotonic clock; a child that still works then is interrupted."""
     again: bool
-    """Runs that were measured at another commit are moved aside and measured anew."""
+    """Whether runs of another commit are moved aside and measured anew."""
 
     @property
     def left_s(self) -> float:
+        """Seconds until the deadline."""
         return self.deadline_s - time.monotonic()
 
     def is_wanted(self, state: RunStatus) -> bool:
@@ -50,11 +51,14 @@ class QueueSlice:
         return state.is_left or (self.again and state.is_other and not state.lacks)
 
     def run(self, runs: Sequence[QueuedRun], say: Say) -> None:
-        """Begin or continue each run that is left, once, while there is time.
+        """Begin or continue each run that is left, once, until the time of the call ends.
+
+        Args:
+            say: gets the name of each run that begins or continues.
 
         Raises:
             UsageError: another process works in the folder.
-            KeyboardInterrupt: after the child has written its records.
+            KeyboardInterrupt: the user pressed Ctrl-C; the child has written its records by then.
         """
         with _alone(self.call.folder) as lock:
             states = self.call.status(runs)
@@ -92,7 +96,8 @@ class QueueSlice:
         log = self.call.folder / LOGS / f"{run.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         begin_s, code = time.monotonic(), INTERRUPTED
-        self._note(run, None, 0.0)  # if this process is killed, an earlier exit code counts no more
+        # Without this record, an earlier exit code would count if this process is killed.
+        self._note(run, None, 0.0)
         try:
             code = _ended(words, log, lock, self.deadline_s)
         finally:
@@ -111,12 +116,19 @@ class QueueSlice:
 
 
 def _ended(words: Sequence[str], log: Path, lock: IO[str], deadline_s: float) -> int:
-    """The exit code of a command line of kernelwright, which is interrupted at the deadline."""
+    """The exit code of a child with these words of a command line. The deadline interrupts the
+    child.
+
+    Args:
+        log: the file to which the child prints.
+        lock: the lock of the folder of all runs, which the child keeps open too.
+    """
     command = [sys.executable, "-m", "kernelwright.cli.main", *words]
     with log.open("a", encoding="utf-8") as printed:
         print(f"$ kernelwright {' '.join(words)}", file=printed, flush=True)
-        # A group of its own: Ctrl-C in the terminal reaches this process alone, which passes it on.
-        # The child keeps the lock where this process is killed.
+        # The child has a process group of its own, so Ctrl-C in the terminal reaches this process
+        # alone. This process then interrupts the child. The child has the lock too: if this process
+        # is killed, no other call can begin in the folder before the child ends.
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

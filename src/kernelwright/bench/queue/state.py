@@ -14,7 +14,7 @@ from kernelwright.core.kinds.suites import SliceLine
 from kernelwright.core.record import Record
 
 RECORDS, SLICES = "records.jsonl", "queue.jsonl"
-"""In the folder of a run; in the folder of all runs."""
+"""File in the folder of a run; file in the folder of all runs."""
 KEYS = {
     "benchmark_case": ("suite", "level", "id", "sample"),
     "tritonbench_case": ("name",),
@@ -29,19 +29,24 @@ UNSETTLED = ("infra", "memory")
 
 
 class RunState(StrEnum):
+    """Whether a run is complete."""
+
     DONE = "done"
+    """The last exit code says that the run is complete, and the command is still the same."""
     PART = "part"
+    """The run has records, and is not complete."""
     MISSING = "missing"
+    """The run has no records."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunStatus:
-    """A run of the queue, as its folder has it."""
+    """The state of a run of the queue, from the records in its folder."""
 
     name: str
     state: RunState
     cases: int
-    """Cases with a finding."""
+    """Cases that the same command would not run again."""
     total: int | None
     """Cases of the run; None where no record says the number."""
     commits: tuple[str, ...]
@@ -49,21 +54,22 @@ class RunStatus:
     gpus: tuple[str, ...]
     """The GPUs of all slices."""
     is_other: bool
-    """Some case was measured at another commit than the present one."""
+    """Whether some case was measured at another commit than the present commit."""
     code: int | None
     """The last exit code; None where the queue never ran the run."""
     lacks: str
-    """The thing that this call does not have, as text; "" where the run can begin."""
+    """The checkout or the GPU that the run needs and this call does not have; "" if the run can
+    begin."""
 
     @property
     def is_left(self) -> bool:
-        """The run is to be begun or continued, and can be."""
+        """Whether the run is not complete and can begin or continue here."""
         return self.state is not RunState.DONE and not self.lacks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueCall:
-    """The folder of all runs, and what one call has for them."""
+    """The folder of all runs, with the checkouts and the environment of a call."""
 
     folder: Path
     values: Mapping[str, str]
@@ -118,7 +124,12 @@ def _settled(lines: Iterable[Record]) -> dict[tuple[str, ...], str]:
 
 
 def _total(lines: Sequence[Record], settled: int) -> int | None:
-    """The number of cases that the last head of the records says."""
+    """The number of cases of the run, from the last head of the records; None if the head does not
+    say the number.
+
+    Args:
+        settled: cases that are complete. Older heads have only the number of the other cases.
+    """
     heads = [line for line in lines if line.get("record") == "run"]
     if not heads:
         return None
@@ -135,11 +146,12 @@ def _gpu(line: Record) -> str:
 def ordered(
     runs: Sequence[QueuedRun], states: Sequence[RunStatus], ages: Mapping[str, int]
 ) -> list[QueuedRun]:
-    """The runs in the order in which they are to be run: those never run first, then those of the
-    oldest commit, and the shortest first among equals.
+    """The runs in the order of work: runs without records, then the runs of the oldest commit.
+    Among equals, the shortest run is first.
 
     Args:
-        ages: commit -> the number of commits up to it.
+        ages: commit -> its place in the history, as `ages_of` gives it. An old commit has a small
+            number.
     """
     by_name = {state.name: state for state in states}
 
@@ -152,8 +164,8 @@ def ordered(
 
 
 def ages_of(states: Iterable[RunStatus]) -> dict[str, int]:
-    """Commit of some case -> the number of commits up to it; 0 where the checkout does not have the
-    commit."""
+    """Commit of some case -> the number of its ancestors and itself in the history of the checkout;
+    0 if the checkout does not have the commit."""
     commits = {commit for state in states for commit in state.commits}
     return {commit: _age(commit.removesuffix(DIRTY)) for commit in commits}
 

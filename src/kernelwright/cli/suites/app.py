@@ -25,9 +25,9 @@ verbs.add(
     "all",
     queue.command,
     "eval-all.md",
-    ("See what is done and what is missing", "kernelwright eval all --out h100 --status"),
+    ("Print the state of each run", "kernelwright eval all --out h100 --status"),
     (
-        "Go on for nine minutes",
+        "Work on the runs for nine minutes",
         "kernelwright eval all --out h100 --for 540 --kernelbench KernelBench",
     ),
 )

@@ -146,8 +146,8 @@ def command(
 ) -> None:
     """Answer every task, time it against eager PyTorch and torch.compile, and write a page.
 
-    The exit code is 4 where the time was over first, and 3 where failures of ours are left: run the
-    command again.
+    The exit code is 4 if the time ended before the last case, and 3 if our side failed in a case.
+    Then the same command continues the run.
     """
     options = search_options(device, precision, mode, budget_s)
     is_search = are_policies(policy)
@@ -179,7 +179,7 @@ def command(
         write_kernels(cases, list(record.read(run.records)), run.work, folder / KERNELS)
         if cross_check:
             _cross_check(run, root, cases, say)
-    if not _is_begun(run.records):
+    if not _has_case(run.records):
         raise typer.Exit(exit_code(left))
     suite = write_suite(folder)
     if json:
@@ -202,8 +202,8 @@ def parse_levels(text: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _is_begun(records: Path) -> bool:
-    """Whether a run has any case. The time may be over before the first case."""
+def _has_case(records: Path) -> bool:
+    """Whether a case of the run has a record. The time of `--for` may end before the first case."""
     return any(True for _ in record.of_kind(record.read(records), CaseLine))
 
 

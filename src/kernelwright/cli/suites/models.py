@@ -83,9 +83,9 @@ def command(
     device: DeviceOption = Device.AUTO,
     json: JsonOption = False,
 ) -> None:
-    """Run models of timm and transformers behind torch.compile, with random weights.
+    """Measure models of timm and transformers behind torch.compile, with random weights.
 
-    Each model is searched in one process and measured in a new one, beside PyTorch and
+    One process searches kernels for a model. A new process measures the model beside PyTorch and
     torch.compile.
     """
     dtypes = _chosen("--dtype", dtype, DTYPES)
@@ -124,7 +124,7 @@ def command(
 
 
 def _chosen(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
-    """The names of a list with commas.
+    """The names in the text of an option, which commas separate.
 
     Raises:
         UsageError: the list is empty, or a name is not allowed.

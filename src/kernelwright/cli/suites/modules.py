@@ -64,8 +64,8 @@ def command(
 ) -> None:
     """Optimize modules that factories make, and time them beside torch.compile and PyTorch.
 
-    The exit code is 4 where the time was over first, and 3 where failures of ours are left: run the
-    command again.
+    The exit code is 4 if the time ended before the last case, and 3 if our side failed in a case.
+    Then the same command continues the run.
     """
     with progress("eval modules") as say:
         for spec in specs:

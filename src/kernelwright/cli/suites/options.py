@@ -21,7 +21,7 @@ TimeoutOption = Annotated[
 
 
 def exit_code(left: CasesLeft) -> int:
-    """The exit code of a suite, after a note where the same command has more to do."""
+    """The exit code of a suite: 0, or 4 or 3 after a note that says how many cases are left."""
     if left.not_begun:
         note(f"the time is over, {left.not_begun} cases are left: run the same command again")
         return UNFINISHED_CODE

@@ -23,12 +23,12 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
 
 CUT = (UNFINISHED_CODE, INTERRUPTED)
-"""Exit codes of a run whose time was over."""
+"""Exit codes of a run that the end of the time cut."""
 
 OutOption = Annotated[
     Path,
     typer.Option(
-        *OUT_NAMES, help="The folder of all runs of one GPU. The same command goes on in it."
+        *OUT_NAMES, help="The folder of all runs of one GPU. The same command continues the runs."
     ),
 ]
 SliceOption = Annotated[
@@ -36,7 +36,7 @@ SliceOption = Annotated[
     typer.Option(
         "--for",
         metavar="SECONDS",
-        help="The seconds of this slice. A run that still works then is interrupted.",
+        help="The seconds of this call. A run that still works at the end is interrupted.",
         show_default="no limit",
     ),
 ]
@@ -48,8 +48,7 @@ AgainOption = Annotated[
     bool,
     typer.Option(
         "--again",
-        help="Also measure anew what was measured at another commit. The old folders are moved"
-        " below earlier/.",
+        help="Measure runs of another commit anew. Their old folders are moved below earlier/.",
     ),
 ]
 KernelBenchOption = Annotated[
@@ -75,10 +74,10 @@ def command(
     queue: QueueOption = QUEUE,
     json: JsonOption = False,
 ) -> None:
-    """Run the queue of all published runs for a while, and print what is done and what is missing.
+    """Work on the queue of all published runs for some time, and print the state of each run.
 
-    The exit code is 0 where nothing is left that can run here. It is 4 where the time was over
-    first, and 3 where all runs that are left failed at their last call.
+    The exit code is 0 if no run is left that can run here, and 4 if the time ended first. The code
+    is 3 if each run that is left failed at its last call.
     """
     check_file(queue, "give a TOML file of runs")
     runs = _selected(read_queue(queue), only)
@@ -143,7 +142,7 @@ def _exit_code(left: Sequence[RunStatus]) -> int:
 
 
 def _has_failed(state: RunStatus) -> bool:
-    """Whether the last call of a run failed, not for lack of time."""
+    """Whether the last call of a run ended with an error, and not with the end of the time."""
     return state.code not in (None, *CUT)
 
 
@@ -175,7 +174,7 @@ def _cases(state: RunStatus) -> str:
 
 
 def _remark(state: RunStatus) -> str:
-    """The facts that a reader must know of a run beside its state."""
+    """The remarks about a run: another commit, several GPUs, a missing checkout, a failure."""
     remarks = ["at another commit"] * state.is_other
     remarks += [f"mixed: {', '.join(state.gpus)}"] * (len(state.gpus) > 1)
     if state.state is RunState.PART:
