@@ -28,6 +28,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from kernelwright.core.errors import UsageError
 from kernelwright.train import checkpoints, pace
 from kernelwright.train.folder import open_folder
+from kernelwright.train.installed import check_installed
+from kernelwright.train.records import tensorboard
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,12 @@ def test_the_run_that_others_are_compared_with_reaches_its_second_epoch(whole):
     epochs = [line["epoch"] for line in records(whole, "step")]
     assert epochs[6] < 1 < epochs[-1]
     assert list(losses(whole)) == list(range(1, 13))
+
+
+def test_a_run_without_tensorboard_has_no_curves(monkeypatch, tmp_path):
+    monkeypatch.setattr("kernelwright.train.records.find_spec", lambda name: None)
+    assert tensorboard(tmp_path, 0) == []
+    check_installed()
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from kernelwright.core.errors import UsageError
 
-NEEDED = ("trl", "transformers", "accelerate", "datasets", "peft", "tensorboard")
+NEEDED = ("trl", "transformers", "accelerate", "datasets", "peft")
 
 
 def check_installed() -> None:

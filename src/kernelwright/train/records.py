@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,12 @@ def cut_after(path: Path, step: int) -> int:
 
 
 def tensorboard(folder: Path, step: int) -> list[TrainerCallback]:
-    """The callback that writes TensorBoard's curves; none in processes other than the main one.
+    """The callback that writes TensorBoard's curves, if TensorBoard is installed.
 
-    Curves of steps after `step` are purged: the run trains them again.
+    There is none in processes other than the main one. Curves of steps after `step` are purged: the
+    run trains them again.
     """
-    if not this_process().is_main_process:
+    if find_spec("tensorboard") is None or not this_process().is_main_process:
         return []
     from torch.utils.tensorboard import SummaryWriter
 
