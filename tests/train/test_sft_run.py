@@ -54,7 +54,7 @@ def test_the_run_that_others_are_compared_with_reaches_its_second_epoch(whole):
 
 
 def test_a_run_without_tensorboard_has_no_curves(monkeypatch, tmp_path):
-    monkeypatch.setattr("kernelwright.train.records.find_spec", lambda name: None)
+    monkeypatch.setattr("kernelwright.train.records.find_spec", lambda _: None)
     assert tensorboard(tmp_path, 0) == []
     check_installed()
 
