@@ -29,7 +29,10 @@ class Expr:
     __slots__ = ()
 
     def __add__(self, other: Size) -> Size:
-        return _sum(_parts(self), _parts(other))
+        if isinstance(other, int):
+            terms, constant = _ordered_terms(self)
+            return _ordered(terms, constant + other)
+        return _sum(self, other, 1)
 
     __radd__ = __add__
 
@@ -37,16 +40,18 @@ class Expr:
         return self * -1
 
     def __sub__(self, other: Size) -> Size:
-        return self + other * -1
+        return self + -other if isinstance(other, int) else _sum(self, other, -1)
 
     def __rsub__(self, other: Size) -> Size:
         return other + self * -1
 
     def __mul__(self, other: Size) -> Size:
         if isinstance(other, int):
-            terms, constant = _parts(self)
-            return _linear(
-                {term: factor * other for term, factor in terms.items()}, constant * other
+            if other == 0:
+                return 0
+            terms, constant = _ordered_terms(self)
+            return _ordered(
+                tuple([(term, factor * other) for term, factor in terms]), constant * other
             )
         (one, left), (two, right) = _split(self), _split(other)
         factors = tuple(sorted((*_factors(left), *_factors(right)), key=repr))
@@ -164,13 +169,23 @@ class Linear(Expr):
 def _linear(terms: Mapping[Expr, int], constant: int) -> Size:
     """The normal form of sum(factor * term) + constant: an int, the bare term, or a Linear."""
     kept = [item for item in terms.items() if item[1]]
-    if not kept:
-        return constant
     if len(kept) > 1:
         kept.sort(key=lambda item: repr(item[0]))
-    elif kept[0][1] == 1 and constant == 0:
-        return kept[0][0]
-    return Linear(tuple(kept), constant)
+    return _ordered(tuple(kept), constant)
+
+
+def _ordered(terms: tuple[tuple[Expr, int], ...], constant: int) -> Size:
+    """The normal form of terms that are in order and have no factor 0."""
+    if not terms:
+        return constant
+    if len(terms) == 1 and terms[0][1] == 1 and constant == 0:
+        return terms[0][0]
+    return Linear(terms, constant)
+
+
+def _ordered_terms(size: Expr) -> tuple[tuple[tuple[Expr, int], ...], int]:
+    """(terms in order, constant) of a size."""
+    return (size.terms, size.constant) if isinstance(size, Linear) else (((size, 1),), 0)
 
 
 def _parts(size: Size) -> tuple[dict[Expr, int], int]:
@@ -182,12 +197,13 @@ def _parts(size: Size) -> tuple[dict[Expr, int], int]:
     return {size: 1}, 0
 
 
-def _sum(a: tuple[dict[Expr, int], int], b: tuple[dict[Expr, int], int]) -> Size:
-    """The sum of two sizes that are given as `_parts`."""
-    terms = dict(a[0])
-    for term, factor in b[0].items():
-        terms[term] = terms.get(term, 0) + factor
-    return _linear(terms, a[1] + b[1])
+def _sum(a: Expr, b: Expr, times: int) -> Size:
+    """a + times * b."""
+    terms, constant = _parts(a)
+    more, added = _ordered_terms(b)
+    for term, factor in more:
+        terms[term] = terms.get(term, 0) + times * factor
+    return _linear(terms, constant + times * added)
 
 
 def _split(size: Expr) -> tuple[int, Expr]:
@@ -276,6 +292,8 @@ def evaluate(size: Size, value: Callable[[Var], Any]) -> Any:
         case SizeProduct():
             return reduce(mul, (evaluate(factor, value) for factor in size.factors))
         case Linear():
-            parts = (evaluate(term, value) * factor for term, factor in size.terms)
-            return sum(parts, start=size.constant)
+            total: Any = size.constant
+            for term, factor in size.terms:
+                total = total + evaluate(term, value) * factor
+            return total
     return size

@@ -106,23 +106,29 @@ class Program:
     _types: Mapping[str, TensorType] = field(init=False, repr=False, compare=False)
     _producer: Mapping[str, int] = field(init=False, repr=False, compare=False)
     """Made once: the teacher asks for it at each value of each kernel that it tries."""
+    _feeding: tuple[frozenset[int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         types: dict[str, TensorType] = {}
+        producer: dict[str, int] = {}
+        feeding: list[frozenset[int]] = []
         for value in self.inputs:
             _declare(types, value.name, value.type)
-        for call in self.calls:
-            for name in call.refs():
+        for i, call in enumerate(self.calls):
+            names = list(call.refs())
+            for name in names:
                 if name not in types:
                     raise ValueError(f"{call.op} reads {name!r} before it is made")
+            feeding.append(frozenset([producer[name] for name in names if name in producer]))
             for name, result_type in zip(call.outputs, call.types, strict=True):
                 _declare(types, name, result_type)
+                producer[name] = i
         for name in self.outputs:
             if name not in types:
                 raise ValueError(f"output {name!r} is never made")
-        producer = {name: i for i, call in enumerate(self.calls) for name in call.outputs}
         object.__setattr__(self, "_types", types)
         object.__setattr__(self, "_producer", producer)
+        object.__setattr__(self, "_feeding", tuple(feeding))
 
     def type_of(self, name: str) -> TensorType:
         return self._types[name]
@@ -144,6 +150,10 @@ class Program:
     def producer(self) -> Mapping[str, int]:
         """Result name -> index of the call that makes it."""
         return self._producer
+
+    def feeding(self) -> tuple[frozenset[int], ...]:
+        """For each call, the indices of the calls whose results it reads."""
+        return self._feeding
 
     def title(self, values: Collection[str]) -> str:
         """`lerp_t5`: names what computes some values after the operator that makes the last of

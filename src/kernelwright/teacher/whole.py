@@ -9,7 +9,7 @@ PyTorch, and views stay there only beside kernels.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
@@ -51,8 +51,7 @@ def write_whole(
         An empty list where some call has no form.
     """
     by_source: dict[str, Candidate] = {}
-    cuts = _Cuts(program)
-    parts_of = _Parts(program, precision)
+    cuts, parts_of = _cuts_of(program), _parts_of(program, precision)
     for number in range(TRIES * limit):
         if len(by_source) == limit:
             break
@@ -88,8 +87,7 @@ def write_best(
     Returns:
         An empty list where some call has no form.
     """
-    cuts = _Cuts(program)
-    parts_of = _Parts(program, precision)
+    cuts, parts_of = _cuts_of(program), _parts_of(program, precision)
     drawn: dict[frozenset[frozenset[int]], float] = {}
     for number in range(CUTS):
         rng = random.Random(derive(seed, "best", number))
@@ -170,8 +168,13 @@ class _Cuts:
         while left:
             free = calls.difference(*parts)
             fitting = self._fitting(free, left, size)
-            # Two parts that read each other's results have no order of execution.
-            fitting = [part for part in fitting if not circular(self.program, [*parts, part])]
+            # Two parts that read each other's results have no order of execution. A part of one
+            # call waits for nothing that its call did not wait for.
+            fitting = [
+                part
+                for part in fitting
+                if len(part) == 1 or not circular(self.program, [*parts, part])
+            ]
             if not fitting:
                 return None
             # If no part of this size fits, the smallest that fit are allowed.
@@ -242,6 +245,11 @@ class _Parts:
             own = _own(self.program, part)
             self._known[part] = own, ways(own, self.precision)
         return self._known[part]
+
+
+# Drawn and best answers of a program are written one after the other, and share the same parts.
+_cuts_of = lru_cache(1)(_Cuts)
+_parts_of = lru_cache(1)(_Parts)
 
 
 def _own(program: Program, part: frozenset[int]) -> Program:

@@ -39,13 +39,12 @@ from kernelwright.data.pairs.recipe import PairsRecipe, RecipePart
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import to_text
+from kernelwright.synth.sample import GARBAGE
 from kernelwright.verify.static import findings
 
 ENTRY = "fused_operator"
 FAILED = "failure of ours"
 """Why a program has no pairs where writing them raised, or ended the process."""
-GARBAGE = 200_000
-"""New objects between looks for cycles. With Python's 700, looking takes an eighth of the time."""
 
 
 @dataclass(frozen=True, slots=True)

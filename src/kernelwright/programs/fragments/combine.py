@@ -86,10 +86,10 @@ def _order(program: Program, groups: Sequence[frozenset[int]]) -> tuple[list[int
     """Steps in an order that runs, ties by program order, and the steps that never become ready."""
     inside = {call: k for k, group in enumerate(groups) for call in group}
     step_of = [inside.get(i, len(groups) + i) for i in range(len(program.calls))]
-    producer = program.producer()
     waits: dict[int, set[int]] = {step: set() for step in step_of}  # in order of first call
-    for step, call in zip(step_of, program.calls, strict=True):
-        waits[step] |= {step_of[producer[n]] for n in call.refs() if n in producer} - {step}
+    for step, feeding in zip(step_of, program.feeding(), strict=True):
+        waits[step].update([step_of[i] for i in feeding])
+        waits[step].discard(step)
     place = {step: at for at, step in enumerate(waits)}
     after: dict[int, list[int]] = {step: [] for step in waits}
     for step, before in waits.items():

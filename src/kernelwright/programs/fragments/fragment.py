@@ -38,13 +38,9 @@ class CallGraph:
     """The edges between the calls of a program, computed once."""
 
     def __init__(self, program: Program) -> None:
-        producer = program.producer()
         self.users = program.users()
         """Value name -> the calls that read it."""
-        self.before = [
-            frozenset(producer[name] for name in call.refs() if name in producer)
-            for call in program.calls
-        ]
+        self.before = program.feeding()
         self.after: list[set[int]] = [set() for _ in program.calls]
         for user, feeding in enumerate(self.before):
             for i in feeding:

@@ -66,7 +66,8 @@ def merge(sources: Sequence[tuple[str, str]]) -> Merged:
                 renames |= helpers[piece.text]
             elif piece.is_function and not piece.rests_on(own):
                 helpers[piece.text] = {name: renames[name] for name in piece.names}
-        texts += [rename(piece.text, renames) for piece in new]
+        changed = {old: name for old, name in renames.items() if old != name}
+        texts += [rename(piece.text, changed) for piece in new]
         emitted[source] = renames
     names = tuple(emitted[source] for _, source in sources)
     return Merged(tuple(imports), "\n\n\n".join(texts), names)
@@ -127,6 +128,9 @@ def rename(text: str, renames: dict[str, str]) -> str:
     Edits go by position in the text, so layout and comments stay. Only the name in the first line
     of a plan's comment is replaced too.
     """
+    # To parse a text takes far longer than to look for the words of it.
+    if renames.keys().isdisjoint(_WORD.findall(text)):
+        return text
     edits: list[tuple[int, int, bytes]] = []  # (line, column in bytes, old name)
     nodes = list(ast.walk(ast.parse(text)))
     # A parameter of the same name hides the definition inside its function.

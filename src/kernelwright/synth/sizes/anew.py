@@ -3,7 +3,7 @@
 Plans use the result as a key: two histories with the same key have the same continuations.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence, Set
 from itertools import chain, count
 
 from kernelwright.ops.forms.form import Shape
@@ -11,7 +11,7 @@ from kernelwright.ops.sizes import Linear, Size, SizeProduct, Var, evaluate, var
 
 
 def named_anew(
-    shapes: Sequence[Shape], wanted: Shape = (), *, letter: str, hidden: Container[Var] = ()
+    shapes: Sequence[Shape], wanted: Shape = (), *, letter: str, hidden: Set[Var] = frozenset()
 ) -> tuple[tuple[Shape, ...], Shape]:
     """The shapes and the sizes `wanted` of other shapes, with variables renamed in order.
 
@@ -41,7 +41,7 @@ def named_anew(
     def renamed(size: Size) -> Size:
         if isinstance(size, int):
             return size
-        if isinstance(size, Var) or any(variable in hidden for variable in variables(size)):
+        if isinstance(size, Var) or not hidden.isdisjoint(variables(size)):
             return name(size)
         if not isinstance(size, Linear):
             return name(size) if is_anything(size) else evaluate(size, name)

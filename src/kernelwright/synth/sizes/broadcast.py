@@ -134,7 +134,11 @@ class _Patterns:
     """Which slots hold the size of an axis."""
 
     def __init__(self, menu: Menu) -> None:
-        self._menu = menu
+        weights = menu.weights or (1,) * len(menu.values)
+        self._all = [
+            (pattern, weight, _bits(pattern))
+            for pattern, weight in zip(menu.values, weights, strict=True)
+        ]
         self._fitting: dict[_AxisRead, Weighted[Pattern]] = {}
         """Those that go with sizes."""
         self.total = self._fitting_to(_AxisRead(0, 0)).total
@@ -157,7 +161,8 @@ class _Patterns:
     def _fitting_to(self, axis: _AxisRead) -> Weighted[Pattern]:
         fitting = self._fitting.get(axis)
         if fitting is None:
-            fitting = self._fitting[axis] = weighted(self._those(axis))
+            those = self._those(axis)
+            fitting = self._fitting[axis] = weighted((p, weight) for p, weight, _ in those)
         return fitting
 
     def told_apart(
@@ -165,24 +170,22 @@ class _Patterns:
     ) -> list[Weighted[Pattern]]:
         """The fitting patterns, grouped by which of `slots` hold the size and whether it is 1."""
         groups: dict[tuple[int, bool], list[tuple[Pattern, int]]] = {}
-        for pattern, weight in self._those(axis):
-            bits = _bits(pattern)
+        for pattern, weight, bits in self._those(axis):
             # An operand of size 1 that holds the axis makes the result's size 1. This matters only
             # if somebody reads the result or another slot with that size.
             is_one = bool(bits & axis.ones) and (is_result_seen or slots != 0)
             groups.setdefault((bits & slots, is_one), []).append((pattern, weight))
         return [weighted(group) for group in groups.values()]
 
-    def _those(self, axis: _AxisRead) -> Iterator[tuple[Pattern, int]]:
-        """The patterns in which every wide operand, and no operand of size 1, holds the size.
+    def _those(self, axis: _AxisRead) -> Iterator[tuple[Pattern, int, int]]:
+        """The patterns in which every wide operand, and no operand of size 1, holds the size; with
+        their weights and bits.
 
         Without a wide operand, an operand of size 1 may hold the size, which is then 1.
         """
-        weights = self._menu.weights or (1,) * len(self._menu.values)
-        for pattern, weight in zip(self._menu.values, weights, strict=True):
-            bits = _bits(pattern)
+        for pattern, weight, bits in self._all:
             if axis.wide & bits == axis.wide and not (axis.wide and axis.ones & bits):
-                yield pattern, weight
+                yield pattern, weight, bits
 
 
 def _only(slots: Sequence[int], num_slots: int) -> Menu:

@@ -78,7 +78,7 @@ class Equations:
             if value is not known:
                 self._bound[size] = value
             return value
-        if isinstance(size, int) or not any(v in self._bound for v in variables(size)):
+        if isinstance(size, int) or self._bound.keys().isdisjoint(variables(size)):
             return size
         return self._substituted(size) if self.remainders else evaluate(size, self.solved)
 

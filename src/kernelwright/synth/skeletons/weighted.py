@@ -38,4 +38,4 @@ class Weighted(Generic[T]):
 def weighted(each: Iterable[tuple[T, int]]) -> Weighted[T]:
     """A weighted choice from (item, weight)."""
     pairs = list(each)
-    return Weighted([item for item, _ in pairs], (weight for _, weight in pairs))
+    return Weighted([item for item, _ in pairs], [weight for _, weight in pairs])
