@@ -289,6 +289,26 @@ def test_a_run_goes_on_where_it_ended_and_failures_have_reasons(tmp_path, steps)
         run_models(plan(tmp_path, budget_s=2.0), print)
 
 
+def test_failures_of_ours_are_counted_and_run_again(tmp_path, steps, monkeypatch):
+    one = plan(tmp_path, by=[WHOLE])
+    taken = run_module._step
+    lost = {"failed": "search: the process died", "code": "infra"}
+    monkeypatch.setattr(run_module, "_step", lambda *_: lost)
+    assert run_models(one, print) == CasesLeft(not_begun=0, failed=2)
+    monkeypatch.setattr(run_module, "_step", taken)
+    assert run_models(one, print) == CasesLeft(not_begun=0, failed=0)
+    assert [step for _, step, _ in steps] == ["search", "measure", "search"]
+    steps.clear()
+    run_models(one, print)
+    assert steps == [], "the model's own failure is a finding"
+
+
+def test_a_phase_that_a_model_lacks_is_told(tmp_path, steps):
+    said = []
+    run_models(plan(tmp_path, phases=["prefill", "decode"], by=[WHOLE]), said.append)
+    assert any(text.endswith("has no decode") for text in said)
+
+
 def test_no_case_begins_after_the_deadline(tmp_path, steps):
     left = run_models(plan(tmp_path, deadline_s=0.0), print)
     assert steps == []

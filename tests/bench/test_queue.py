@@ -55,7 +55,7 @@ def test_a_table_makes_a_run_for_each_combination(tmp_path):
 
 def test_a_file_with_an_unknown_key_or_a_name_twice_is_refused(tmp_path):
     path = tmp_path / "queue.toml"
-    one = '[[run]]\nname = "one"\ncommand = "lint"\nseconds = 5\n'
+    one = '[[run]]\nname = "one"\ncommand = "lint -o {folder}"\nseconds = 5\n'
     path.write_text(one + one)
     with pytest.raises(UsageError, match="two runs are called one"):
         read_queue(path)
@@ -111,3 +111,25 @@ def test_the_order_is_never_run_then_oldest_commit_then_shortest(tmp_path):
     states = call(tmp_path).status(runs)
     names = [one.name for one in ordered(runs, states, {"a" * 12: 7, "b" * 12: 9})]
     assert names == ["short", "long", "old", "new"]
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "more", "said"),
+    [
+        ("../a", "lint -o {folder}", "", "the name is to be that of a folder"),
+        ("logs", "lint -o {folder}", "", "the name is to be that of a folder"),
+        ("a", "lint", "", "has no {folder}"),
+        ("a", "lint {folder} {nothing}", "", "no value for {nothing}"),
+        ("a", "lint {folder} 'x", "", "cannot be split"),
+        ("a", "lint {folder}", "case_s = nan", "numbers from 0"),
+        ("a", "lint {folder}", 'copies = {"../x" = "y"}', "lead out of the folder"),
+    ],
+)
+def test_a_run_that_cannot_be_run_is_refused_with_its_name(name, command, more, said, tmp_path):
+    path = tmp_path / "queue.toml"
+    text = f'[[run]]\nname = "{name}"\ncommand = "{command}"\nseconds = 1\n{more}\n'
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        read_queue(path)
+    assert f"run {name!r}: " in str(error.value)
+    assert said in str(error.value)

@@ -116,7 +116,7 @@ def test_a_run_that_goes_on_at_another_commit_says_so_before_its_next_cases(
 ):
     suite = run(tmp_path, deadline_s=0.0)
     for commit in ("a", "a", "b"):
-        monkeypatch.setattr(record, "environment", lambda commit=commit: {"commit": commit})
+        monkeypatch.setattr(record, "environment", lambda _, commit=commit: {"commit": commit})
         run_suite(suite, cases, print)
     heads = list(record.read(suite.records))
     assert [line["environment"]["commit"] for line in heads] == ["a", "b"]

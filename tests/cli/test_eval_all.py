@@ -38,7 +38,8 @@ def queue(tmp_path):
     path = tmp_path / "queue.toml"
     path.write_text(
         f'[[run]]\nname = "answers"\ncommand = "{synthetic} -o {{folder}}"\nseconds = 30\n'
-        '[[run]]\nname = "timed"\ncommand = "lint {kernelbench} --device cuda"\nseconds = 3\n'
+        '[[run]]\nname = "timed"\ncommand = "lint {kernelbench} --device cuda -o {folder}"\n'
+        "seconds = 3\n"
     )
     return path
 

@@ -77,3 +77,16 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(argv, said, tm
     assert code_of("eval", "models", *argv, "--device", "cpu", "--out", tmp_path / "run") == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_phase_that_no_model_has_is_refused(tmp_path, capsys):
+    pytest.importorskip("transformers")
+    command = ("eval", "models", "transformers/bert", "--small", "--device", "cpu")
+    assert code_of(*command, "--phase", "decode", "--out", tmp_path / "run") == 2
+    assert "no model has a call of decode" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--for", "nan"), ("--for", "-1"), ("--timeout", "-5")])
+def test_times_that_are_none_are_refused(option, tmp_path):
+    command = ("eval", "models", "--device", "cpu", "--out", tmp_path / "run")
+    assert code_of(*command, *option) == 2

@@ -50,7 +50,7 @@ def write_exam(folder):
 def write_folders(folder):
     """A folder of each kind; the paths of a site."""
     record.append(folder / "module" / "records.jsonl", gpu_run())
-    record.append(folder / "other.jsonl", [{"record": "lint"}, {"record": "lint"}])
+    record.append(folder / "other.jsonl", [{"record": "uniformity"}] * 2)
     return [
         write_bench(folder / "bench"),
         write_later_bench(folder / "later"),

@@ -65,7 +65,7 @@ WRONG = CASE | UNTIMED | {
     "compile_s": {"compiled": 20.0},
     "graphs": [],
 }  # fmt: skip
-FAILED = {"record": "model_case", **CALL, "block": None, "failed": "out of memory"}
+FAILED = {"record": "model_case", **CALL, "batch": 8, "block": None, "failed": "out of memory"}
 CASES = [CASE, WRONG, FAILED]
 
 
@@ -125,3 +125,8 @@ def test_a_run_without_a_case_has_no_page(tmp_path):
     record.append(tmp_path / "records.jsonl", [RUN])
     with pytest.raises(UsageError, match="no models of a run"):
         read_models(tmp_path)
+
+
+def test_the_last_record_of_a_case_counts(tmp_path):
+    record.append(tmp_path / "records.jsonl", [RUN, CASE | {"failed": "no end"}, CASE])
+    assert write_models(tmp_path).cases == [CASE]

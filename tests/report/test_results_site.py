@@ -202,7 +202,7 @@ def test_the_first_page_links_runs_pairs_curves_and_modules(site):
     targets = ("bench/index.html", "compare/bench--later.html", "training/first.html")
     for target in (*targets, "training/all-train-rl.html", "modules/module.html"):
         assert f'href="{target}"' in text, target
-    assert "lint: 2" in text, "files without a page are named"
+    assert "uniformity: 2" in text, "files without a page are named"
     assert "1 of them not delivered" in text
 
 
@@ -244,3 +244,79 @@ def test_the_verb_writes_a_site_or_prints_its_figures(tmp_path):
 def test_a_path_without_records_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no records here"):
         read_records([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"level": 3}, r"x.jsonl:2: 'level' is 3"),
+        ({"correct": None}, r"x.jsonl:2: 'correct' is None"),
+        ({"eager": "fast"}, r"x.jsonl: the records are damaged"),
+        ({"optimized": timing(0.0)}, r"x.jsonl: the records are damaged"),
+    ],
+)
+def test_a_damaged_record_is_told_with_its_own_file(line, said, tmp_path):
+    whole = write_bench(tmp_path / "bench")
+    record.append(tmp_path / "x.jsonl", [RUN, CASES[0] | SETTINGS | line])
+    with pytest.raises(UsageError, match=said) as error:
+        write_site([whole, tmp_path / "x.jsonl"], tmp_path / "site", lambda _: None)
+    assert "bench" not in str(error.value)
+
+
+def test_a_damaged_head_and_a_file_without_records_are_the_users(tmp_path):
+    record.append(tmp_path / "x.jsonl", [{"record": "run", "options": "x"}, CASES[0]])
+    (tmp_path / "torn.jsonl").write_text('{"record":')
+    with pytest.raises(UsageError, match=r"x\.jsonl: the records are damaged"):
+        read_records([tmp_path / "x.jsonl"])
+    with pytest.raises(UsageError, match=r"torn\.jsonl: the file has no records yet"):
+        read_records([tmp_path / "torn.jsonl"])
+
+
+def test_a_folder_that_holds_something_else_is_not_written_over(tmp_path):
+    paths, site = [write_bench(tmp_path / "bench")], tmp_path / "site"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "index.html").write_text("mine")
+    with pytest.raises(UsageError, match="holds something else"):
+        write_site(paths, tmp_path / "mine", lambda _: None)
+    assert (tmp_path / "mine" / "index.html").read_text() == "mine"
+    for _ in range(2):  # an earlier site is written over
+        write_site(paths, site, lambda _: None)
+
+
+def test_the_number_of_comparisons_is_linear_in_the_runs(tmp_path):
+    paths = [write_bench(tmp_path / name) for name in "abcde"]
+    write_site(paths, tmp_path / "site", lambda _: None)
+    pages = {path.stem for path in (tmp_path / "site" / "compare").iterdir()}
+    assert pages == {"a--b", "a--c", "b--c", "a--d", "c--d", "a--e", "d--e"}
+
+
+def test_kinds_without_pages_have_figures_on_the_first_page(tmp_path):
+    cheat = {"record": "corpus_case", "kind": "cheats", "name": "a", "code": "x", "accepted": False}
+    honest = cheat | {"kind": "honest", "accepted": True}
+    lints = [
+        {"record": "lint", "task": "t", "findings": []},
+        {"record": "lint", "task": "u", "findings": [{"severity": "weak"}]},
+        {"record": "lint_error", "task": "v", "kind": "usage", "message": ""},
+    ]
+    judged = {"record": "throughput", "plan": {"grade": "fresh", "timing": False}}
+    environment = {"gpu": "NVIDIA H200, 580", "commit": "0123456789ab"}
+    judged |= {"verdicts": 900, "per_second": 9.34, "environment": environment}
+    for name, lines in (("corpus", [cheat, honest]), ("lint", lints), ("judge", [judged])):
+        record.append(tmp_path / f"{name}.jsonl", lines)
+    write_site(sorted(tmp_path.glob("*.jsonl")), tmp_path / "site", lambda _: None)
+    text = (tmp_path / "site" / "index.html").read_text()
+    assert "1 of 1 cheats stopped, 1 of 1 honest kernels accepted." in text
+    assert "2 tasks, 1 clean, 1 with weak findings alone, 0 with other findings, 1 not" in text
+    assert "Judge, fresh, without times: 900 verdicts, 9.3 a second." in text
+    assert "NVIDIA H200; commit 0123456" in text
+
+
+def test_report_tells_apart_folders_without_a_page(tmp_path):
+    head = RUN | {"command": "eval kernelbench"}
+    record.append(tmp_path / "bench" / "records.jsonl", [head, *(c | SETTINGS for c in CASES)])
+    shown = CliRunner().invoke(app, ["report", str(tmp_path / "bench")])
+    assert shown.exit_code == 0, shown.output
+    assert (tmp_path / "bench" / "report.html").is_file(), "lint.jsonl is not needed"
+    record.append(tmp_path / "lint" / "records.jsonl", [{"record": "lint"}])
+    refused = CliRunner().invoke(app, ["report", str(tmp_path / "lint")]).exception
+    assert "these records have no page (lint: 1)" in str(refused)

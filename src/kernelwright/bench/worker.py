@@ -5,6 +5,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -65,7 +66,9 @@ class BenchWorker:
         assert process.stdout is not None
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
-        readable, _, _ = select.select([process.stdout], [], [], timeout_s)
+        # The system refuses longer waits.
+        wait_s = min(timeout_s, threading.TIMEOUT_MAX)
+        readable, _, _ = select.select([process.stdout], [], [], wait_s)
         answer = process.stdout.readline() if readable else ""
         if answer:
             return dict(json.loads(answer))

@@ -14,7 +14,7 @@ TRACEBACK_VARIABLE = "KERNELWRIGHT_TRACEBACK"
 """Environment variable: with any value, the traceback of a fault of ours goes to stderr."""
 RESUMABLE = frozenset(
     {"verify-many", "synth", "data build", "data collect", "lint"}
-    | {f"eval {suite}" for suite in ("all", "kernelbench", "synthetic", "modules")}
+    | {f"eval {suite}" for suite in ("all", "kernelbench", "models", "synthetic", "modules")}
     | {"eval tritonbench", "eval corpus"}
 )
 """Verbs whose output folder or file lets the same command go on after an interruption."""

@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+import math
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -44,6 +45,18 @@ class SetName(StrEnum):
 OUT_NAMES = ("-o", "--out")
 FOREVER = float("inf")
 """The default of `--for`: no end on the clock."""
+
+
+def a_number(value: float) -> float:
+    """Refuse the float that is not a number, which no limit of the parser refuses.
+
+    Raises:
+        typer.BadParameter: the value is nan.
+    """
+    if math.isnan(value):
+        raise typer.BadParameter("this is not a number")
+    return value
+
 
 DeviceOption = Annotated[
     Device,
@@ -152,6 +165,8 @@ ForOption = Annotated[
     typer.Option(
         "--for",
         metavar="SECONDS",
+        min=0,
+        callback=a_number,
         help="The seconds after which no further case begins.",
         show_default="no limit",
     ),

@@ -1,7 +1,6 @@
 """`kernelwright report`: pages and tables from records, written again; and sites of many runs."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +12,15 @@ from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import OUT_NAMES, JsonOption
 from kernelwright.cli.result import results_table
 from kernelwright.cli.train.table import training_table, trainings_json
+from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.searching import SearchedProgramLine
 from kernelwright.report.models import is_models, write_models
 from kernelwright.report.page import render
 from kernelwright.report.run import ReportedRun, read_run
+from kernelwright.report.site.reading import file_of
 from kernelwright.report.site.write import INDEX, write_site
-from kernelwright.report.suite.page import LINT, PAGE, RECORDS, write_suite
+from kernelwright.report.suite.page import PAGE, RECORDS, is_suite, write_suite
 from kernelwright.report.synthetic.page import is_examination, write_examination
 from kernelwright.report.training.page import write_comparison, write_training
 from kernelwright.report.training.run import Training, is_training, read_training
@@ -51,7 +53,7 @@ def command(
     runs: list[ReportedRun] = []
     trainings: list[Training] = []
     for folder in folders:
-        with _whole_records(folder / RECORDS):
+        with record.damage_in(folder / RECORDS):
             _report(folder, runs, trainings)
     for group in _by_command(trainings):
         if len(group) > 1:
@@ -66,9 +68,8 @@ def command(
 
 
 def _write_site(paths: list[Path], folder: Path, *, json: bool) -> None:
-    """Write the site, and note its path or print the table of the first page as JSON."""
-    with _whole_records(*paths):
-        levels = write_site(paths, folder, note)
+    """Write the site, and say where it is; or print the figures of the first page's table."""
+    levels = write_site(paths, folder, note)
     if json:
         print_json(
             [
@@ -83,38 +84,38 @@ def _write_site(paths: list[Path], folder: Path, *, json: bool) -> None:
 
 def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) -> None:
     """Write the page that the records of a folder call for; add what the tables show."""
-    if (folder / LINT).is_file():
+    path = _records_of(folder)
+    if is_suite(path):
         write_suite(folder)
         _say_written(folder / PAGE)
-    elif is_examination(folder / RECORDS):
+    elif is_examination(path):
         write_examination(folder)
         _say_written(folder / PAGE)
-    elif is_models(folder / RECORDS):
+    elif is_models(path):
         write_models(folder)
         _say_written(folder / PAGE)
-    elif is_training(folder / RECORDS):
+    elif is_training(path):
         trainings.append(read_training(folder))
         _say_written(write_training(trainings[-1]))
     else:
-        path = _records_of(folder)
+        _check_search(path)
         runs.append(read_run(path))
         render(path, path.with_name("report.html"))
         _say_written(path.with_name("report.html"))
 
 
-@contextmanager
-def _whole_records(*files: Path) -> Iterator[None]:
-    """A context in which a missing field of these files becomes a fault of the user.
+def _check_search(path: Path) -> None:
+    """See that records without a page of their own are not taken for a search.
 
     Raises:
-        UsageError: the records lack a field; the command that wrote them must run again.
+        UsageError: the file has records, and none is of a search.
     """
-    try:
-        yield
-    except (KeyError, TypeError, IndexError) as error:
-        message = f"the records are damaged or of another version: {type(error).__name__}: {error}"
-        remedy = "make them again with the command that wrote them"
-        raise UsageError(message, file=", ".join(map(str, files)), remedy=remedy) from error
+    kinds = Counter(str(line.get("record")) for line in record.read(path, whole=True))
+    del kinds["run"]  # a search that was interrupted early has no more than this record
+    if kinds and record.word_of(SearchedProgramLine) not in kinds:
+        counts = ", ".join(f"{kind}: {number}" for kind, number in kinds.items())
+        remedy = "add --out SITE for a site that shows them"
+        raise UsageError(f"these records have no page ({counts})", file=str(path), remedy=remedy)
 
 
 def _by_command(runs: list[Training]) -> list[list[Training]]:
@@ -127,15 +128,15 @@ def _say_written(page: Path) -> None:
 
 
 def _records_of(folder: Path) -> Path:
-    """The records file of a run's folder; UsageError where there is none."""
-    records = folder / "records.jsonl"
-    if not records.is_file():
-        raise UsageError(
-            "no records here",
-            file=str(records),
-            remedy="name a folder that `optimize`, `eval` or `train` wrote",
-        )
-    return records
+    """The records file of a run's folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if folder.is_file():
+        remedy = "name its folder, or add --out SITE for a site"
+        raise UsageError("this is a file", file=str(folder), remedy=remedy)
+    return file_of(folder)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -5,6 +5,7 @@ import json
 import platform
 import subprocess
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -20,6 +21,10 @@ Kind = TypeVar("Kind")
 _PACKAGE = Path(__file__).parents[1]
 
 REMEDY = "mend or delete the line: a file of records holds one JSON object a line"
+DAMAGED = (LookupError, TypeError, AttributeError, ArithmeticError, ValueError)
+"""Errors of code that reads fields which are missing, or which have values of another type."""
+PACKAGES = ("kernelwright", "torch", "triton", "numpy")
+"""The packages whose versions every environment names."""
 
 
 def append(path: Path, records: Iterable[Record]) -> None:
@@ -30,7 +35,7 @@ def append(path: Path, records: Iterable[Record]) -> None:
             file.write(json.dumps(record, allow_nan=False) + "\n")
 
 
-def begin(path: Path, head: Record) -> None:
+def begin(path: Path, head: Record, packages: Iterable[str] = PACKAGES) -> None:
     """Append the head of a run with the environment, unless the last head of the file is the same.
 
     A run that continues at another commit or on another machine so has a new head before its next
@@ -42,7 +47,7 @@ def begin(path: Path, head: Record) -> None:
     Raises:
         UsageError: a line of the file is not a record.
     """
-    head = {**head, "environment": environment()}
+    head = {**head, "environment": environment(packages)}
     lines = read(path) if path.exists() else iter(())
     last_head = None
     for line in lines:
@@ -86,6 +91,29 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
                 message = "a record must be a JSON object"
                 raise UsageError(message, file=str(path), line=number, remedy=REMEDY)
             yield record
+
+
+@contextmanager
+def damage_in(path: Path) -> Iterator[None]:
+    """A context for code that reads the fields of a file's records.
+
+    Raises:
+        UsageError: a field is missing or has a value of another type; names the file.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except DAMAGED as error:
+        message = f"the records are damaged or of another version: {type(error).__name__}: {error}"
+        remedy = "make them again with the command that wrote them"
+        raise UsageError(message, file=str(path), remedy=remedy) from error
+
+
+def command_of(path: Path) -> str:
+    """The command that wrote a file, by the first record that names a command; "" for others."""
+    lines = read(path, whole=True) if path.is_file() else iter(())
+    return next((str(line["command"]) for line in lines if "command" in line), "")
 
 
 def of_kind(records: Iterable[Record], kind: type[Kind]) -> Iterator[Kind]:
@@ -168,7 +196,7 @@ def code_digest(packages: Iterable[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def environment(packages: Iterable[str] = ("kernelwright", "torch", "triton", "numpy")) -> Record:
+def environment(packages: Iterable[str] = PACKAGES) -> Record:
     """Versions, GPU, driver and commit, gathered without importing torch.
 
     The commit ends in "-dirty" if files of the checkout have changed since.

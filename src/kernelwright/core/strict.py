@@ -25,7 +25,7 @@ def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        remedy = "mend the recipe: it is a file in TOML"
+        remedy = "mend the file: it is to be TOML"
         raise UsageError(f"not TOML: {error}", file=str(path), remedy=remedy) from error
     try:
         return make(values)
@@ -76,7 +76,7 @@ def read(kind: type[Settings], values: Any, where: str = "") -> Settings:
         UsageError: an unknown key, one that is missing, or a value of another type.
     """
     if not isinstance(values, Mapping):
-        raise UsageError(f"{where or 'the recipe'} = {values!r}", remedy="it is to be a table")
+        raise UsageError(f"{where or 'the file'} = {values!r}", remedy="it is to be a table")
     types = {field.name: get_type_hints(kind)[field.name] for field in fields(kind)}  # type: ignore[arg-type]
     if unknown := sorted(values.keys() - types.keys()):
         known = ", ".join(sorted(types)) or "none"

@@ -2,15 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from kernelwright.core import record
+from kernelwright.core.commits import named, with_commits
 from kernelwright.core.delivered import COMPILE, EAGER
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.fields import TimingFields
-from kernelwright.core.kinds.models import ModelCaseLine, ModelsRunLine
+from kernelwright.core.kinds.models import ModelBlocksLine, ModelCaseLine, ModelsRunLine
 from kernelwright.core.scores import geometric_mean
 from kernelwright.report.format import factor, quantity
 from kernelwright.report.rendering import asset, template, write_page
@@ -21,6 +23,8 @@ TIMED = "optimized"
 MOST_REASONS = 20
 
 Rows = list[tuple[str, ...]]
+CaseKey = tuple[str, str, str, int, str | None]
+"""Model, dtype, phase, batch size, and path of the block."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,12 +33,13 @@ class ModelsReport:
 
     run: ModelsRunLine
     cases: list[ModelCaseLine]
+    commits: list[str]
+    """The commit of each record of a case."""
 
 
 def is_models(records: Path) -> bool:
     """Whether a file is one that `eval models` wrote."""
-    first = next(record.read(records, whole=True), {}) if records.is_file() else {}
-    return first.get("command") == COMMAND
+    return record.command_of(records) == COMMAND
 
 
 def read_models(folder: Path) -> ModelsReport:
@@ -45,10 +50,25 @@ def read_models(folder: Path) -> ModelsReport:
     """
     path = folder / RECORDS
     lines = list(record.read(path, whole=True)) if is_models(path) else []
-    cases = list(record.of_kind(lines, ModelCaseLine))
+    cases = last_cases(record.of_kind(lines, ModelCaseLine))
     if not cases:
         raise UsageError("no models of a run", file=str(path), remedy="run eval models for longer")
-    return ModelsReport(run=next(record.of_kind(lines, ModelsRunLine)), cases=cases)
+    word = record.word_of(ModelCaseLine)
+    commits = [commit for line, commit in with_commits(lines) if line["record"] == word]
+    run = next(record.of_kind(lines, ModelsRunLine))
+    return ModelsReport(run=run, cases=cases, commits=commits)
+
+
+def last_cases(lines: Iterable[ModelCaseLine]) -> list[ModelCaseLine]:
+    """The last record of each case, in the order of the cases' first records."""
+    return list({case_key(line): line for line in lines}.values())
+
+
+def case_key(line: ModelCaseLine | ModelBlocksLine) -> CaseKey:
+    """The fields that tell cases apart. A list of blocks has the key of the whole model."""
+    block = cast(ModelCaseLine, line).get("block")
+    path = block["name"] if block else None
+    return line["model"], line["dtype"], line["phase"], line["batch"], path
 
 
 def write_models(folder: Path) -> ModelsReport:
@@ -62,7 +82,7 @@ def write_models(folder: Path) -> ModelsReport:
         facts=[
             str(environment["gpu"] or "CPU interpreter, no times").split(",")[0],
             f"torch {environment['versions']['torch']}",
-            f"commit {environment['commit']}",
+            f"commit {named(report.commits)}",
             f"budget: {options['budget_s']:g} s a graph",
             *(["small sizes"] if options["is_small"] else []),
         ],

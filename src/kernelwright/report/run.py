@@ -37,7 +37,7 @@ def read_run(path: Path) -> ReportedRun:
         UsageError: a line is no record, or the run has no program or no result.
     """
     lines: list[Record] = []
-    for line in record.read(path):
+    for line in record.read(path, whole=True):
         if line.get("record") == "run":
             lines = []
         lines.append(line)

@@ -16,9 +16,11 @@ from kernelwright.bench.models.measuring import measure, search, without_caches
 from kernelwright.bench.models.tensors import changed
 from kernelwright.bench.models.zoo import ModelCall, model_named
 from kernelwright.bench.serving import serve
+from kernelwright.bench.suite import MEMORY
 from kernelwright.compile.backend import Compiler
 from kernelwright.compile.searching import LibraryFinder
 from kernelwright.compile.settings import NOW, OFF, BackendSettings
+from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT
 
@@ -52,7 +54,14 @@ def answer(job: ModelStep) -> Record:
         return _facts(job)
     except Exception as error:  # whatever a model raises
         text = " ".join(f"{type(error).__name__}: {error}".split())
-        return {"failed": text[:MESSAGE_LIMIT]}
+        return {"failed": text[:MESSAGE_LIMIT], "code": _code(error)}
+
+
+def _code(error: Exception) -> str:
+    """The reason code of a step that raised, as `eval kernelbench` has them."""
+    if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error):
+        return MEMORY
+    return "infra" if isinstance(error, InfraError) else "usage"
 
 
 def _facts(job: ModelStep) -> Record:

@@ -9,22 +9,20 @@ from typing import cast
 
 from kernelwright.bench.models.child import BLOCKS, MEASURE, SEARCH, ModelStep
 from kernelwright.bench.models.zoo import model_named
-from kernelwright.bench.suite import RECORDS, CasesLeft
+from kernelwright.bench.suite import RECORDS, RETRIED, CasesLeft
 from kernelwright.bench.worker import BenchWorker
 from kernelwright.core import record
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.kinds.models import BlockFields, ModelBlocksLine, ModelCaseLine
 from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
+from kernelwright.report.models import CaseKey, case_key
 from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT
 
 CHILD = "kernelwright.bench.models.child"
 WHOLE, BY_BLOCK = "whole", "blocks"
 PACKAGES = ("kernelwright", "torch", "triton", "numpy", "timm", "transformers")
 REMEDY = "resume it as it was begun, or give another folder"
-
-Key = tuple[str, str, str, int, str | None]
-"""Model, dtype, phase, batch size, and path of the block."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,26 +70,31 @@ class _Subject:
     def facts(self) -> Record:
         return asdict(self)
 
-    def key(self, block: BlockFields | None) -> Key:
+    def key(self, block: BlockFields | None) -> CaseKey:
         path = block["name"] if block else None
         return self.model, self.dtype, self.phase, self.batch, path
 
 
 def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
-    """Run all cases that have no record, and append their records.
+    """Run all cases without a record, or whose record ends in `RETRIED`, and append their records.
 
     Returns:
-        The cases that were not begun. A model whose blocks were not listed counts as one case.
+        The cases that the same command would run again. A model whose blocks were not listed
+        counts as one case.
 
     Raises:
-        UsageError: a library is not installed, a model is unknown, or the folder holds a run with
-            other settings.
+        UsageError: a library is not installed, a model is unknown, no model has a phase of the
+            plan, or the folder holds a run with other settings.
     """
-    subjects = list(_subjects(plan))
+    subjects = list(_subjects(plan, say))
+    if not subjects:
+        remedy = "take another --phase"
+        raise UsageError(f"no model has a call of {', '.join(plan.phases)}", remedy=remedy)
     lines = _begun(plan)
-    done = {_key(line) for line in record.of_kind(lines, ModelCaseLine)}
-    blocks = {_key(line): line for line in record.of_kind(lines, ModelBlocksLine)}
-    not_begun = 0
+    done = {case_key(line) for line in record.of_kind(lines, ModelCaseLine) if _is_settled(line)}
+    listed = filter(_is_settled, record.of_kind(lines, ModelBlocksLine))
+    blocks = {case_key(line): line for line in listed}
+    not_begun = failed = 0
     for by, subject in product(plan.by, subjects):
         cases: list[BlockFields | None] = [None]
         if by == BY_BLOCK:
@@ -102,6 +105,7 @@ def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
                     continue
                 say(f"{_named(subject)}: listing the blocks")
                 blocks[key] = _listed(plan, subject)
+            failed += not _is_settled(blocks[key])
             cases = list(blocks[key].get("blocks", []))
         for block in cases:
             if subject.key(block) in done:
@@ -109,36 +113,38 @@ def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
             if time.monotonic() >= plan.deadline_s:
                 not_begun += 1
             else:
-                _run_case(plan, subject, block, say)
-    return CasesLeft(not_begun, failed=0)
+                failed += not _is_settled(_run_case(plan, subject, block, say))
+    return CasesLeft(not_begun, failed)
 
 
-def _subjects(plan: ModelsPlan) -> Iterator[_Subject]:
-    for name in plan.models:
+def _is_settled(line: ModelCaseLine | ModelBlocksLine) -> bool:
+    """Whether a record is a finding: it has figures, or the model itself failed."""
+    return line.get("code") not in RETRIED
+
+
+def _subjects(plan: ModelsPlan, say: Say) -> Iterator[_Subject]:
+    """The calls of all models, and a note for each phase of the plan that a model lacks."""
+    for name in dict.fromkeys(plan.models):
         model = model_named(name, is_small=plan.is_small)
+        known = {phase for phase, _ in model.cases}
+        if lacking := [phase for phase in plan.phases if phase not in known]:
+            say(f"{name} has no {' and no '.join(lacking)}")
         for (phase, batch), dtype in product(model.cases, plan.dtypes):
             if phase in plan.phases:
                 yield _Subject(name, dtype, phase, batch)
 
 
-def _key(line: ModelCaseLine | ModelBlocksLine) -> Key:
-    block = cast(ModelCaseLine, line).get("block")
-    path = block["name"] if block else None
-    return line["model"], line["dtype"], line["phase"], line["batch"], path
-
-
 def _begun(plan: ModelsPlan) -> list[Record]:
-    """The records of the file. A file without records gets the head of the run.
+    """The records that there are. Writes the head, unless the last head is the same.
 
     Raises:
         UsageError: the head has other settings.
     """
     record.cut_torn_line(plan.records)
     lines = list(record.read(plan.records)) if plan.records.exists() else []
-    if not lines:
-        record.append(plan.records, [plan.head() | {"environment": record.environment(PACKAGES)}])
-        return []
-    record.check_same(lines[0], plan.head(), str(plan.records), remedy=REMEDY)
+    if lines:
+        record.check_same(lines[0], plan.head(), str(plan.records), remedy=REMEDY)
+    record.begin(plan.records, plan.head(), PACKAGES)
     return lines
 
 
@@ -150,8 +156,10 @@ def _listed(plan: ModelsPlan, subject: _Subject) -> ModelBlocksLine:
     return cast(ModelBlocksLine, line)
 
 
-def _run_case(plan: ModelsPlan, subject: _Subject, block: BlockFields | None, say: Say) -> None:
-    """Search, then measure in a new process; append the record of the case."""
+def _run_case(
+    plan: ModelsPlan, subject: _Subject, block: BlockFields | None, say: Say
+) -> ModelCaseLine:
+    """Search, then measure in a new process; append the record of the case, and return it."""
     name = f"{_named(subject)} {block['name'] if block else ''}".strip()
     say(f"{name}: searching")
     facts = _step(plan, subject, SEARCH, block)
@@ -162,6 +170,7 @@ def _run_case(plan: ModelsPlan, subject: _Subject, block: BlockFields | None, sa
     record.append(plan.records, [line])
     if "failed" in facts:
         say(f"{name}: failed: {facts['failed']}")
+    return cast(ModelCaseLine, line)
 
 
 def _step(plan: ModelsPlan, subject: _Subject, step: str, block: BlockFields | None) -> Record:
@@ -181,7 +190,8 @@ def _step(plan: ModelsPlan, subject: _Subject, step: str, block: BlockFields | N
         try:
             return process.run(asdict(job), plan.timeout_s)
         except InfraError as error:
-            return {"failed": f"{step}: {' '.join(str(error).split())[:MESSAGE_LIMIT]}"}
+            text = " ".join(str(error).split())[:MESSAGE_LIMIT]
+            return {"failed": f"{step}: {text}", "code": "infra"}
 
 
 def _named(subject: _Subject) -> str:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
+from math import inf
 from pathlib import Path
 
 from kernelwright.core import strict
@@ -20,9 +21,15 @@ QUEUE = Path(__file__).with_name("all.toml")
 CHECKOUT = Path(__file__).parents[4]
 """The checkout of kernelwright that this file is in; another folder where the package is
 installed."""
+LOGS, EARLIER, LOCK, SLICES = "logs", "earlier", "queue.lock", "queue.jsonl"
+"""In the folder of all runs: printed results, runs that were measured again, the lock, and a record
+for each call of a run."""
+RESERVED = frozenset({LOGS, EARLIER, LOCK, SLICES})
 SLICE_S, FOLDER, SOURCES = "for", "folder", "checkout"
 """Names in braces that every command may have: the seconds of `--for`, the folder of the run, and
 the checkout of kernelwright."""
+NAMES = (FOLDER, SLICE_S, "kernelbench", "tritonbench", SOURCES)
+"""All names in braces that a command may have."""
 _BRACES = re.compile(r"\{(\w+)\}")
 _ON_GPU = ("--device", "cuda")
 
@@ -90,10 +97,16 @@ def read_queue(path: Path) -> list[QueuedRun]:
     """The runs of a file, in its order.
 
     Raises:
-        UsageError: the file cannot be read, has unknown keys, or two runs have the same name.
+        UsageError: the file cannot be read, has unknown keys or a run that cannot be run, has no
+            runs, or two runs have the same name.
     """
     entries = strict.load(path, lambda values: strict.read(_QueueFile, values)).run
     runs = [run for entry in entries for run in _combinations(entry)]
+    if not runs:
+        raise UsageError("the file has no runs", file=str(path), remedy="add a table [[run]]")
+    for run in runs:
+        if fault := _fault(run):
+            raise UsageError(f"run {run.name!r}: {fault}", file=str(path), remedy="mend the run")
     names = [run.name for run in runs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"two runs are called {twice}", file=str(path), remedy="rename a run")
@@ -107,6 +120,27 @@ def _combinations(entry: QueuedRun) -> Iterator[QueuedRun]:
         yield replace(
             entry, name=_filled(entry.name, keys), command=_filled(entry.command, values), each={}
         )
+
+
+def _fault(run: QueuedRun) -> str:
+    """Why a run of the file cannot be run, as text; "" where nothing is wrong."""
+    try:
+        words = run.words
+    except ValueError as error:
+        return f"the command cannot be split into words: {error}"
+    names = _BRACES.findall(run.command)
+    if FOLDER not in names:
+        return f"the command has no {{{FOLDER}}}, and its records would not be seen"
+    if unknown := [name for name in names if name not in NAMES]:
+        return f"there is no value for {{{unknown[0]}}}: there are {', '.join(NAMES)}"
+    if not re.fullmatch(r"\w[\w.-]*", run.name) or run.name in RESERVED:
+        return "the name is to be that of a folder, and not one of the queue's own"
+    if not (0 <= run.seconds < inf and 0 <= run.case_s < inf):
+        return "seconds and case_s are to be numbers from 0"
+    parts = [Path(text) for text in (*run.copies, *run.copies.values())]
+    if outside := [part for part in parts if part.is_absolute() or ".." in part.parts]:
+        return f"copies lead out of the folder: {outside[0]}"
+    return "" if words else "the command is empty"
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

@@ -17,15 +17,13 @@ from os import killpg
 from pathlib import Path
 from typing import IO
 
-from kernelwright.bench.queue.runs import FOLDER, SLICE_S, QueuedRun
-from kernelwright.bench.queue.state import SLICES, QueueCall, RunState, RunStatus, ages_of, ordered
+from kernelwright.bench.queue.runs import EARLIER, FOLDER, LOCK, LOGS, SLICE_S, SLICES, QueuedRun
+from kernelwright.bench.queue.state import QueueCall, RunState, RunStatus, ages_of, ordered
 from kernelwright.core import record
 from kernelwright.core.commits import named
 from kernelwright.core.errors import UsageError
 from kernelwright.core.progress import Say
 
-LOGS, EARLIER, LOCK = "logs", "earlier", "queue.lock"
-"""In the folder of all runs: printed results, runs that were measured again, the lock."""
 END_S = 60.0
 """Seconds that a child has to write its records after an interruption."""
 INTERRUPTED = 128 + signal.SIGTERM
@@ -61,6 +59,7 @@ class QueueSlice:
             KeyboardInterrupt: the user pressed Ctrl-C; the child has written its records by then.
         """
         with _alone(self.call.folder) as lock:
+            record.cut_torn_line(self.call.folder / SLICES)
             states = self.call.status(runs)
             by_name = {state.name: state for state in states}
             for run in ordered(runs, states, ages_of(states)):

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kernelwright.bench.queue.runs import QueuedRun
+from kernelwright.bench.queue.runs import SLICES, QueuedRun
+from kernelwright.bench.suite import RETRIED
 from kernelwright.core import record
 from kernelwright.core.commits import DIRTY, distinct, with_commits
 from kernelwright.core.kinds.suites import SliceLine
 from kernelwright.core.record import Record
 
-RECORDS, SLICES = "records.jsonl", "queue.jsonl"
-"""File in the folder of a run; file in the folder of all runs."""
+RECORDS = "records.jsonl"
+"""The file in the folder of a run."""
 KEYS = {
     "benchmark_case": ("suite", "level", "id", "sample"),
     "tritonbench_case": ("name",),
@@ -24,8 +25,6 @@ KEYS = {
     "verdict": ("id",),
 }
 """Kind of record that is a case -> the fields that tell cases apart."""
-UNSETTLED = ("infra", "memory")
-"""Codes of cases that the same command runs again."""
 
 
 class RunState(StrEnum):
@@ -83,15 +82,18 @@ class QueueCall:
     def status(self, runs: Sequence[QueuedRun]) -> list[RunStatus]:
         """The state of each run, in the order of the runs."""
         slices = self.folder / SLICES
-        record.cut_torn_line(slices)
-        lines = list(record.read(slices)) if slices.exists() else []
-        last = {line["run"]: line for line in record.of_kind(lines, SliceLine)}
+        lines = list(record.read(slices, whole=True)) if slices.exists() else []
+        with record.damage_in(slices):
+            last = {line["run"]: line for line in record.of_kind(lines, SliceLine)}
         return [self._status(run, last.get(run.name)) for run in runs]
 
     def _status(self, run: QueuedRun, last: SliceLine | None) -> RunStatus:
         path = self.folder / run.name / RECORDS
         lines = list(record.read(path, whole=True)) if path.exists() else []
-        settled = _settled(lines)
+        with record.damage_in(path):
+            settled = _settled(lines)
+            total = _total(lines, len(settled))
+            gpus = tuple(dict.fromkeys(_gpu(line) for line in lines if line.get("environment")))
         commits = tuple(distinct(settled.values()))
         # A run that was changed in the queue may have more cases than before.
         is_done = last is not None and last["command"] == run.command and last["code"] in run.ends
@@ -100,9 +102,9 @@ class QueueCall:
             name=run.name,
             state=begun if lines else RunState.MISSING,
             cases=len(settled),
-            total=_total(lines, len(settled)),
+            total=total,
             commits=commits,
-            gpus=tuple(dict.fromkeys(_gpu(line) for line in lines if line.get("environment"))),
+            gpus=gpus,
             is_other=any(commit != self.commit for commit in commits),
             code=last["code"] if last else None,
             lacks=run.lacks(self.values, has_gpu=bool(self.environment.get("gpu"))),
@@ -118,7 +120,7 @@ def _settled(lines: Iterable[Record]) -> dict[tuple[str, ...], str]:
             # A block of a model is a dictionary, which no set of keys takes.
             key = tuple(json.dumps(line.get(field)) for field in fields)
             settled[key] = commit
-            if line.get("code") in UNSETTLED:
+            if line.get("code") in RETRIED:
                 del settled[key]
     return settled
 

@@ -16,11 +16,13 @@ from kernelwright.cli.options import (
     DeviceOption,
     ForOption,
     JsonOption,
+    a_number,
 )
 from kernelwright.cli.suites.options import TimeoutOption, exit_code
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
+from kernelwright.core.kinds.models import ModelCaseLine
 from kernelwright.report.models import case_rows, reason_rows, sentence, write_models
 from kernelwright.report.suite.page import PAGE, RECORDS
 
@@ -66,7 +68,13 @@ SmallOption = Annotated[
 ]
 GraphBudgetOption = Annotated[
     float,
-    typer.Option("--budget", metavar="SECONDS", min=1, help="Seconds of search for each graph."),
+    typer.Option(
+        "--budget",
+        metavar="SECONDS",
+        min=1,
+        callback=a_number,
+        help="Seconds of search for each graph.",
+    ),
 ]
 
 
@@ -86,7 +94,8 @@ def command(
     """Measure models of timm and transformers behind torch.compile, with random weights.
 
     One process searches kernels for a model. A new process measures the model beside PyTorch and
-    torch.compile.
+    torch.compile. The exit code is 4 if the time was over first, and 3 if failures of ours are
+    left.
     """
     dtypes = _chosen("--dtype", dtype, DTYPES)
     phases, parts = _chosen("--phase", phase, PHASES), _chosen("--by", by, BY)
@@ -109,6 +118,8 @@ def command(
     )
     with progress("eval models") as say:
         left = run_models(plan, say)
+    if not any(True for _ in record.of_kind(record.read(plan.records), ModelCaseLine)):
+        raise typer.Exit(exit_code(left))  # the time may be over before the first case
     cases = write_models(folder).cases
     if json:
         print_json(list(record.read(plan.records)))
@@ -129,7 +140,7 @@ def _chosen(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
     Raises:
         UsageError: the list is empty, or a name is not allowed.
     """
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names or not set(names) <= set(allowed):
         raise UsageError(f"{option} is {text!r}", remedy=f"choose among {', '.join(allowed)}")
     return names

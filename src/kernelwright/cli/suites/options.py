@@ -7,7 +7,7 @@ import typer
 from kernelwright.bench.suite import CasesLeft
 from kernelwright.cli.console import note
 from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
-from kernelwright.cli.options import Device, Mode
+from kernelwright.cli.options import Device, Mode, a_number
 from kernelwright.core.verdict import Precision
 
 CasesOption = Annotated[
@@ -16,7 +16,13 @@ CasesOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float,
-    typer.Option("--timeout", metavar="SECONDS", help="The seconds that one case may take."),
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.001,
+        callback=a_number,
+        help="The seconds that one case may take.",
+    ),
 ]
 
 

@@ -16,7 +16,7 @@ from kernelwright.bench.queue.state import QueueCall, RunState, RunStatus
 from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
-from kernelwright.cli.options import FOREVER, OUT_NAMES, JsonOption
+from kernelwright.cli.options import FOREVER, OUT_NAMES, JsonOption, a_number
 from kernelwright.core import record
 from kernelwright.core.commits import named, short
 from kernelwright.core.errors import UsageError
@@ -36,7 +36,9 @@ SliceOption = Annotated[
     typer.Option(
         "--for",
         metavar="SECONDS",
-        help="The seconds of this call. A run that still works at the end is interrupted.",
+        min=0,
+        callback=a_number,
+        help="The seconds of this slice. A run that still works then is interrupted.",
         show_default="no limit",
     ),
 ]

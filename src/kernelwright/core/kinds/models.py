@@ -43,6 +43,8 @@ class ModelBlocksLine(TypedDict, total=False):
     blocks: list[BlockFields]
     failed: str
     """Why the blocks could not be listed; missing where they are."""
+    code: str
+    """As in the record of a case."""
 
 
 class LeftFields(TypedDict):
@@ -83,6 +85,8 @@ class ModelCaseLine(TypedDict, total=False):
     """The block that was measured; null: the whole model."""
     failed: str
     """Why there are no figures; missing where there are."""
+    code: str
+    """With `failed`: "usage": the model raised; "memory" and "infra": the case is run again."""
     sides_failed: dict[str, str]
     """Side -> why this side cannot run the model."""
     correct: dict[str, bool]

@@ -49,10 +49,8 @@ def page(
         pairs=[_pair_link(pair) for pair in pairs],
         trainings=[*map(_training_link, records.trainings), *comparisons],
         modules=list(map(_module_link, records.modules)),
-        others=[
-            (other.name, ", ".join(f"{kind}: {count(n)}" for kind, n in other.kinds.items()))
-            for other in records.others
-        ],
+        measured=[(other.name, *figures) for other in records.others for figures in other.figures],
+        others=[(other.name, other.counts) for other in records.others if not other.figures],
         stylesheet="style.css",
         script=asset("table.js"),
     )

@@ -118,10 +118,15 @@ def _speed(label: str, ratio: float | None) -> Cell:
 
 
 def pairs_of(runs: Sequence[SiteRun]) -> list[RunPair]:
-    """The comparison of every two runs that have a task in common, in the order of the runs."""
+    """Each run beside the first run with a task in common, and beside the last such run before it.
+
+    Every two of many runs would be too many pages: their number would grow with its square.
+    """
+    keys = [cases_by_key(run.cases).keys() for run in runs]
     pairs = []
-    for number, before in enumerate(runs):
-        for after in runs[number + 1 :]:
-            if (pair := compared(before, after)) is not None:
+    for number, after in enumerate(runs):
+        earlier = [n for n in range(number) if not keys[n].isdisjoint(keys[number])]
+        for other in sorted({*earlier[:1], *earlier[-1:]}):
+            if (pair := compared(runs[other], after)) is not None:
                 pairs.append(pair)
     return pairs

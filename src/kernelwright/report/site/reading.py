@@ -3,7 +3,6 @@
 Older records lack fields. A missing field is read from the record of the run, or left empty.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +15,20 @@ from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record, word_of
 from kernelwright.report.naming import Slugs, names_of
 from kernelwright.report.run import ReportedRun, read_run
+from kernelwright.report.site.others import UNKNOWN, OtherRecords, device_of, other_records
 from kernelwright.report.suite.page import RECORDS
 from kernelwright.report.training.run import Training, is_training, read_training
 
 FOLDERS = COMPARED, MODULES, TRAININGS = ("compare", "modules", "training")
 """Folders of a site beside those of runs."""
-UNKNOWN = "not recorded"
-"""A setting that neither the case nor its run has."""
+REMEDY = "name a file of records, or a folder that `optimize`, `eval` or `train` wrote"
+TYPES = {
+    **dict.fromkeys(("suite", "level", "policy", "mode", "precision", "name"), str),
+    **dict.fromkeys(("code", "message"), str),
+    **dict.fromkeys(("id", "sample"), int),
+    "correct": bool,
+}
+"""Fields that every case has, or gets from the record of its run -> type."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,8 +38,8 @@ class SiteRun:
     name: str
     slug: str
     """The name of the run's folder in the site."""
-    folder: Path | None
-    """The folder that the command wrote; None where a file was named alone."""
+    file: Path
+    """The file of the records."""
     command: str
     policy: str
     mode: str
@@ -45,6 +51,11 @@ class SiteRun:
     """Remarks that were added to the records by hand."""
     cases: tuple[CaseLine, ...]
     """The last record of each answer, by suite, level, number and sample."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that the command wrote; None where a file was named alone."""
+        return self.file.parent if self.file.name == RECORDS else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,16 +71,8 @@ class NamedModule:
 
     name: str
     slug: str
+    file: Path
     run: ReportedRun
-
-
-@dataclass(frozen=True, slots=True)
-class OtherRecords:
-    """A file whose kinds of records have no page."""
-
-    name: str
-    kinds: dict[str, int]
-    """Kind -> number of records."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,9 +89,9 @@ def read_records(paths: Sequence[Path]) -> SiteRecords:
     """Read files of records, or folders that hold `records.jsonl`.
 
     Raises:
-        UsageError: a path has no records, or a line is no record.
+        UsageError: a path has no records, or a line is no record, or lacks a field.
     """
-    files = [_file_of(path) for path in paths]
+    files = [file_of(path) for path in paths]
     places = [file.parent if file.name == RECORDS else file.with_suffix("") for file in files]
     runs: list[SiteRun] = []
     trainings: list[NamedTraining] = []
@@ -96,29 +99,48 @@ def read_records(paths: Sequence[Path]) -> SiteRecords:
     others: list[OtherRecords] = []
     slugs = Slugs(taken=FOLDERS)
     for name, file in dict(zip(names_of(places), files, strict=True)).items():
-        if file.name == RECORDS and is_training(file):
-            training = read_training(file.parent)
-            trainings.append(NamedTraining(name=name, slug=slugs.new(name), training=training))
-            continue
-        lines = list(record.read(file, whole=True))
-        kinds = Counter(str(line.get("record")) for line in lines)
-        if word_of(CaseLine) in kinds:
-            runs += _runs_of(name, file, lines, slugs)
-        elif word_of(ResultLine) in kinds and file.name == RECORDS:
-            modules.append(NamedModule(name=name, slug=slugs.new(name), run=read_run(file)))
-        else:
-            others.append(OtherRecords(name, dict(kinds)))
+        with record.damage_in(file):
+            if file.name == RECORDS and is_training(file):
+                training = read_training(file.parent)
+                trainings.append(NamedTraining(name=name, slug=slugs.new(name), training=training))
+                continue
+            lines = _lines_of(file)
+            kinds = {line.get("record") for line in lines}
+            if word_of(CaseLine) in kinds:
+                runs += _runs_of(name, file, lines, slugs)
+            elif word_of(ResultLine) in kinds and file.name == RECORDS:
+                search, slug = read_run(file), slugs.new(name)
+                modules.append(NamedModule(name=name, slug=slug, file=file, run=search))
+            else:
+                others.append(other_records(name, lines))
     return SiteRecords(
         runs=tuple(runs), trainings=tuple(trainings), modules=tuple(modules), others=tuple(others)
     )
 
 
-def _file_of(path: Path) -> Path:
+def file_of(path: Path) -> Path:
+    """The file of records that a path names: the file itself, or the file in a folder.
+
+    Raises:
+        UsageError: there is no such file.
+    """
     file = path / RECORDS if path.is_dir() else path
     if not file.is_file():
-        remedy = "name a file of records, or a folder that `optimize`, `eval` or `train` wrote"
-        raise UsageError("no records here", file=str(file), remedy=remedy)
+        message = "no records here" if file.exists() or path.is_dir() else "there is no such path"
+        raise UsageError(message, file=str(file), remedy=REMEDY)
     return file
+
+
+def _lines_of(file: Path) -> list[Record]:
+    """The records of a file.
+
+    Raises:
+        UsageError: there are none.
+    """
+    lines = list(record.read(file, whole=True))
+    if not lines:
+        raise UsageError("the file has no records yet", file=str(file), remedy=REMEDY)
+    return lines
 
 
 @dataclass(slots=True)
@@ -132,7 +154,7 @@ class _Setting:
 def _runs_of(name: str, file: Path, lines: Sequence[Record], slugs: Slugs) -> Iterator[SiteRun]:
     """The runs in a file: one for each policy, mode and precision."""
     notes = tuple(str(line["text"]) for line in lines if line.get("record") == "note")
-    settings = _settings(lines)
+    settings = _settings(file, lines)
     policies = {policy for policy, _, _ in settings}
     for (policy, mode, precision), setting in settings.items():
         parts = [name, policy] if len(policies) > 1 else [name]
@@ -142,19 +164,19 @@ def _runs_of(name: str, file: Path, lines: Sequence[Record], slugs: Slugs) -> It
         yield SiteRun(
             name=", ".join(parts),
             slug=slugs.new("-".join(parts)),
-            folder=file.parent if file.name == RECORDS else None,
+            file=file,
             command=str(heads[-1].get("command", "")) if heads else "",
             policy=policy,
             mode=mode,
             precision=precision,
-            device=_device(heads),
+            device=device_of(heads),
             commits=_commits(cases, heads),
             notes=(*notes, *(str(head["note"]) for head in heads if head.get("note"))),
             cases=cases,
         )
 
 
-def _settings(lines: Sequence[Record]) -> dict[tuple[str, str, str], _Setting]:
+def _settings(file: Path, lines: Sequence[Record]) -> dict[tuple[str, str, str], _Setting]:
     settings: dict[tuple[str, str, str], _Setting] = {}
     head: Record = {}
     for number, line in enumerate(lines):
@@ -163,6 +185,7 @@ def _settings(lines: Sequence[Record]) -> dict[tuple[str, str, str], _Setting]:
         if line.get("record") != word_of(CaseLine):
             continue
         case = _filled(line, head, number)
+        _check(case, file, number + 1)
         own = settings.setdefault((case["policy"], case["mode"], case["precision"]), _Setting())
         own.cases[case["suite"], case["level"], case["id"], case["sample"]] = case
         if head and head not in own.heads:
@@ -190,17 +213,24 @@ def _filled(line: Record, head: Record, number: int) -> CaseLine:
     return cast(CaseLine, defaults | line)
 
 
+def _check(case: CaseLine, file: Path, number: int) -> None:
+    """See that a case has its fields.
+
+    Raises:
+        UsageError: a field is missing or has a value of another type; names the line.
+    """
+    for name, kind in TYPES.items():
+        value = case.get(name)
+        if type(value) is not kind:
+            message = f"{name!r} is {value!r}" if name in case else f"{name!r} is missing"
+            remedy = f"mend or delete the line: {name!r} is to be of type {kind.__name__}"
+            raise UsageError(message, file=str(file), line=number, remedy=remedy)
+
+
 def _in_order(key: tuple[str, str, int, int]) -> tuple[str, int, str, int, int]:
     """To sort by: level L5 before L20."""
     suite, level, number, sample = key
     return suite, len(level), level, number, sample
-
-
-def _device(heads: Sequence[Record]) -> str:
-    """The GPUs of some runs; "CPU" for a run that names none."""
-    gpus = [head["environment"].get("gpu") for head in heads if "environment" in head]
-    names = dict.fromkeys(str(gpu).split(",")[0] if gpu else "CPU" for gpu in gpus)
-    return ", ".join(names) or UNKNOWN
 
 
 def _commits(cases: Sequence[CaseLine], heads: Sequence[Record]) -> tuple[str, ...]:

@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kernelwright.core.errors import UsageError
+from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import Say
+from kernelwright.core.record import damage_in
 from kernelwright.report.naming import Slugs
 from kernelwright.report.page import page as run_page
 from kernelwright.report.rendering import asset, write_page
@@ -17,13 +20,16 @@ from kernelwright.report.site.reading import (
     SiteRun,
     read_records,
 )
-from kernelwright.report.site.summary import summaries
+from kernelwright.report.site.summary import LevelSummary, summaries
 from kernelwright.report.site.texts import read_texts
 from kernelwright.report.suite.compare import Key, key_of
+from kernelwright.report.suite.page import RECORDS
 from kernelwright.report.suite.rows import case_name
 from kernelwright.report.training import page as training_page
 
 INDEX, STYLE = "index.html", "style.css"
+MARK = "/* The style of a site that kernelwright report wrote. */"
+"""The first line of a site's style. Only a folder with this line is written over."""
 SEARCHES = "searches"
 """In the folder of a run: the pages of the searches for its tasks."""
 
@@ -31,7 +37,7 @@ SEARCHES = "searches"
 def write_site(paths: Sequence[Path], out: Path, say: Say) -> Summaries:
     """Write the site of some files and folders of records.
 
-    Files of an earlier site in the folder are overwritten, and others are kept.
+    Pages of an earlier site in the folder are overwritten, and others are kept.
 
     Args:
         say: gets a line about each part that is written.
@@ -40,24 +46,44 @@ def write_site(paths: Sequence[Path], out: Path, say: Say) -> Summaries:
         Each run with the summaries of its levels.
 
     Raises:
-        UsageError: a path has no records, or a line is no record.
+        UsageError: a path has no records, or a line is no record, or lacks a field; or the folder
+            holds something else.
     """
+    check_site_folder(out)
     records = read_records(paths)
-    levels = [(own, summaries(own)) for own in records.runs]
     links = {own.slug: _links(own) for own in records.runs}
-    write_page(out / STYLE, asset(STYLE))
-    for own, figures in levels:
-        write_page(out / own.slug / INDEX, run.page(own, figures, links[own.slug]))
-        _write_tasks(own, list(links[own.slug].values()), out / own.slug)
+    levels: list[tuple[SiteRun, list[LevelSummary]]] = []
+    write_page(out / STYLE, f"{MARK}\n{asset(STYLE)}")
+    for own in records.runs:
+        with damage_in(own.file):
+            levels.append((own, summaries(own)))
+            write_page(out / own.slug / INDEX, run.page(*levels[-1], links[own.slug]))
+            _write_tasks(own, list(links[own.slug].values()), out / own.slug)
         say(f"{own.name}: {len(own.cases)} tasks")
     pairs = pair.pairs_of(records.runs)
     for two in pairs:
         write_page(out / COMPARED / f"{two.slug}.html", pair.page(two, links))
     for module in records.modules:
-        write_page(out / MODULES / f"{module.slug}.html", run_page(module.run, f"../{INDEX}"))
+        with damage_in(module.file):
+            write_page(out / MODULES / f"{module.slug}.html", run_page(module.run, f"../{INDEX}"))
     comparisons = list(_write_trainings(records.trainings, out / TRAININGS))
     write_page(out / INDEX, index.page(records, levels, pairs, comparisons))
     return levels
+
+
+def check_site_folder(folder: Path) -> None:
+    """Check that a site can be written to a folder, which need not exist yet.
+
+    Raises:
+        UsageError: the folder cannot be written to, or holds something else than a site.
+    """
+    check_folder(folder)
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    style = folder / STYLE
+    if not style.is_file() or not style.read_bytes().startswith(MARK.encode()):
+        remedy = "give a new folder with --out, or the folder of an earlier site"
+        raise UsageError("the folder holds something else", file=str(folder), remedy=remedy)
 
 
 def _links(own: SiteRun) -> dict[Key, str]:
@@ -95,7 +121,8 @@ def _write_trainings(trainings: Sequence[NamedTraining], folder: Path) -> Iterat
     home = f"../{INDEX}"
     by_command: dict[str, list[NamedTraining]] = {}
     for own in trainings:
-        write_page(folder / f"{own.slug}.html", training_page.page(own.training, home))
+        with damage_in(own.training.folder / RECORDS):
+            write_page(folder / f"{own.slug}.html", training_page.page(own.training, home))
         by_command.setdefault(own.training.command, []).append(own)
     for command, several in by_command.items():
         if len(several) > 1:

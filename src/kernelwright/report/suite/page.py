@@ -31,6 +31,7 @@ from kernelwright.report.suite.scores import (
 from kernelwright.report.suite.tables import above_floor, counts, fast, means, spent
 from kernelwright.report.suite.task_sets import SETS, task_sets
 
+COMMAND = "eval kernelbench"
 RECORDS, LINT, CROSS_CHECK, PAGE = "records.jsonl", "lint.jsonl", "cross_check.jsonl", "report.html"
 """In a run's folder; lint and the cross-check may be missing."""
 WORK = "work"
@@ -69,6 +70,11 @@ def _against_fp64(errors: ErrorFields | None) -> str:
     return f" (largest error against float64: the kernel's {ours:.1e}, PyTorch's {theirs:.1e})"
 
 
+def is_suite(records: Path) -> bool:
+    """Whether a file is one that `eval kernelbench` wrote."""
+    return record.command_of(records) == COMMAND
+
+
 def read_suite(folder: Path) -> Suite:
     """The run in a folder that `eval kernelbench` wrote.
 
@@ -79,7 +85,8 @@ def read_suite(folder: Path) -> Suite:
     run = next((line for line in lines if line["record"] == "run"), None)
     cases = cases_of(lines)
     if run is None or not cases:
-        raise UsageError("no cases of a run", file=str(folder / RECORDS))
+        remedy = "run eval kernelbench for longer"
+        raise UsageError("no cases of a run", file=str(folder / RECORDS), remedy=remedy)
     sets = task_sets({place(case) for case in cases}, _read(folder / LINT))
     checked = {(line["level"], line["id"]): line for line in _read(folder / CROSS_CHECK)}
     return Suite(
@@ -91,7 +98,7 @@ def read_suite(folder: Path) -> Suite:
 
 
 def _read(path: Path) -> list[Record]:
-    return list(record.read(path)) if path.exists() else []
+    return list(record.read(path, whole=True)) if path.exists() else []
 
 
 def write_suite(folder: Path) -> Suite:

@@ -60,8 +60,7 @@ class Examination:
 
 def is_examination(records: Path) -> bool:
     """Whether a file is one that `eval synthetic` wrote."""
-    first = next(record.read(records), {}) if records.is_file() else {}
-    return first.get("command") == COMMAND
+    return record.command_of(records) == COMMAND
 
 
 def read_examination(folder: Path) -> Examination:
@@ -71,7 +70,7 @@ def read_examination(folder: Path) -> Examination:
         UsageError: it has no run, or no case.
     """
     path = folder / RECORDS
-    lines = list(record.read(path)) if is_examination(path) else []
+    lines = list(record.read(path, whole=True)) if is_examination(path) else []
     cases = list(committed(lines))
     if not cases:
         raise UsageError("no cases of a run", file=str(path))

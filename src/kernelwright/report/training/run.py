@@ -93,8 +93,7 @@ class Training:
 
 def is_training(records: Path) -> bool:
     """Whether a file is one that `train` wrote."""
-    lines = record.read(records, whole=True) if records.is_file() else iter(())
-    return next(lines, {}).get("command") in STEP
+    return record.command_of(records) in STEP
 
 
 def read_training(folder: Path) -> Training:
