@@ -50,7 +50,8 @@ def candidate(body, source=GOOD):
 
 
 def test_an_acceptance_says_what_it_rests_on(judge, relu):
-    verdict = judge.verify(relu, Candidate(source=GOOD))
+    passes_nan = GOOD.replace("i < n), 0)", "i < n), 0, propagate_nan=tl.PropagateNan.ALL)")
+    verdict = judge.verify(relu, Candidate(source=passes_nan))
     assert verdict.accepted
     assert verdict.launches == {"relu_kernel": 1}
     assert verdict.times == {}
@@ -62,6 +63,9 @@ def test_an_acceptance_says_what_it_rests_on(judge, relu):
     assert "rlimits" in verdict.isolation
     families = {case.split("/")[1] for case in verdict.cases}
     assert families == {*FAMILIES, PART_CHANGED, PERMUTED}
+    drops_nan = judge.verify(relu, Candidate(source=GOOD))
+    assert drops_nan.accepted
+    assert {case.split("/")[1] for case in drops_nan.cases} == families - {"special"}
     variants = {case.split("/")[0] for case in verdict.cases}
     assert variants >= {"base", "in a row"}
     assert len(variants) == 4
