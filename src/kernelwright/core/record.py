@@ -38,7 +38,7 @@ def append(path: Path, records: Iterable[Record]) -> None:
 def begin(path: Path, head: Record, packages: Iterable[str] = PACKAGES) -> None:
     """Append the head of a run with the environment, unless the last head of the file is the same.
 
-    A run that continues at another commit or on another machine so has a new head before its next
+    So a run that continues at another commit, or on another machine, has a new head before its next
     cases.
 
     Args:
