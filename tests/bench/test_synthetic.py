@@ -47,7 +47,7 @@ def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, rec
 @pytest.mark.slow
 def test_a_case_has_the_commit_of_its_verdict(tmp_path, recipe, monkeypatch):
     for number, commit in ((1, "a" * 12), (2, "b" * 12)):
-        monkeypatch.setattr(record, "environment", lambda commit=commit: {"commit": commit})
+        monkeypatch.setattr(record, "environment", lambda *_, commit=commit: {"commit": commit})
         programs = [problem("torch.relu(x0)", 1), problem("torch.sum(x0, dim=1)", 2)][:number]
         plan = PolicyPlan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
         examine(plan, programs, told)
