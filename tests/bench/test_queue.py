@@ -1,7 +1,11 @@
 """The queue of `eval all`: runs from a file, and their states from records."""
 
+import subprocess
+import sys
+
 import pytest
 
+from kernelwright.bench.queue import slice as queue_slice
 from kernelwright.bench.queue.runs import QUEUE, QueuedRun, read_queue
 from kernelwright.bench.queue.state import QueueCall, RunState, ordered
 from kernelwright.core import record
@@ -133,3 +137,8 @@ def test_a_run_that_cannot_be_run_is_refused_with_its_name(name, command, more, 
         read_queue(path)
     assert f"run {name!r}: " in str(error.value)
     assert said in str(error.value)
+
+
+def test_a_child_that_dies_of_the_interruption_counts_as_interrupted():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], process_group=0)
+    assert queue_slice._interrupted(child) == queue_slice.INTERRUPTED

@@ -149,11 +149,12 @@ def _interrupted(child: "subprocess.Popen[bytes]") -> int:
     """Interrupt a child; return its exit code. A child that does not end is killed with its group.
 
     SIGTERM interrupts every verb as Ctrl-C does. Verbs that supervise a child of their own pass on
-    SIGTERM alone.
+    SIGTERM alone. A child that has not begun its verb yet dies of SIGTERM itself.
     """
     child.terminate()
     try:
-        return child.wait(END_S)
+        code = child.wait(END_S)
+        return INTERRUPTED if code == -signal.SIGTERM else code
     finally:
         if child.poll() is None:
             with suppress(ProcessLookupError):
