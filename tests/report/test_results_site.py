@@ -136,6 +136,16 @@ def test_one_file_with_two_policies_is_two_runs(tmp_path):
     assert names == ["x, teacher", "x, model"]
 
 
+def test_a_run_names_its_commits_and_marks_several_as_mixed(tmp_path):
+    cases = [
+        CASES[0] | SETTINGS | {"id": i, "commit": digit * 12} for i, digit in ((1, "a"), (2, "b"))
+    ]
+    record.append(tmp_path / "mixed.jsonl", [RUN, *cases])
+    record.append(tmp_path / "single.jsonl", [RUN, cases[0]])
+    mixed, single = read_records([tmp_path / "mixed.jsonl", tmp_path / "single.jsonl"]).runs
+    assert (mixed.commit, single.commit) == ("mixed: aaaaaaa, bbbbbbb", "aaaaaaa")
+
+
 def test_older_records_get_missing_settings_from_their_run(tmp_path):
     old = {key: value for key, value in CASES[0].items() if key not in ("sample", "message")}
     note = {"record": "note", "text": "two machines"}

@@ -102,13 +102,12 @@ def reader_rows(levels: Summaries, target: str) -> list[TableRow]:
 
 def _reader_row(run: SiteRun, level: LevelSummary, link: str) -> TableRow:
     settings = f"{run.policy}, {run.mode}, {run.precision}"
-    commits = ", ".join(run.commits) or "not recorded"
     return TableRow(
         f"{level.suite} {level.level}",
         link,
         "timed" if level.is_timed else "not_timed",
         (
-            Cell("run", settings, f"{run.device}; commit {commits}", is_number=False),
+            Cell("run", settings, f"{run.device}; commit {run.commit}", is_number=False),
             _counted("correct", level.correct, level.tasks),
             _tasks("delivered", level.delivered, level.tasks),
             *(_faster(name, level) for name in (EAGER, COMPILE)),

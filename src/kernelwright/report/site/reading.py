@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from kernelwright.core import record
+from kernelwright.core.commits import named
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.searching import ResultLine
 from kernelwright.core.kinds.suites import CaseLine
@@ -51,6 +52,11 @@ class SiteRun:
     """Remarks that were added to the records by hand."""
     cases: tuple[CaseLine, ...]
     """The last record of each answer, by suite, level, number and sample."""
+
+    @property
+    def commit(self) -> str:
+        """The commits for a table; several are marked as mixed."""
+        return named(self.commits) or "not recorded"
 
     @property
     def folder(self) -> Path | None:
@@ -235,6 +241,6 @@ def _in_order(key: tuple[str, str, int, int]) -> tuple[str, int, str, int, int]:
 
 def _commits(cases: Sequence[CaseLine], heads: Sequence[Record]) -> tuple[str, ...]:
     """The commits that cases name. If no case names a commit, those of their runs."""
-    named = dict.fromkeys(str(case["commit"]) for case in cases if case.get("commit"))
+    of_cases = dict.fromkeys(str(case["commit"]) for case in cases if case.get("commit"))
     of_runs = [head.get("environment", {}).get("commit") for head in heads]
-    return tuple(named) or tuple(dict.fromkeys(str(commit) for commit in of_runs if commit))
+    return tuple(of_cases) or tuple(dict.fromkeys(str(commit) for commit in of_runs if commit))
