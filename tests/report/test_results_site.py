@@ -146,6 +146,16 @@ def test_a_run_names_its_commits_and_marks_several_as_mixed(tmp_path):
     assert (mixed.commit, single.commit) == ("mixed: aaaaaaa, bbbbbbb", "aaaaaaa")
 
 
+def test_a_training_run_without_a_step_is_named_and_stops_nothing(tmp_path):
+    part = {"record": "part", "command": "train rl", "from_step": 0}
+    record.append(tmp_path / "begun" / "records.jsonl", [part])
+    record.append(tmp_path / "x.jsonl", [RUN, CASES[0] | SETTINGS])
+    site = read_records([tmp_path / "begun", tmp_path / "x.jsonl"])
+    assert [run.name for run in site.runs] == ["x"]
+    assert site.trainings == ()
+    assert [other.name for other in site.others] == ["begun"]
+
+
 def test_older_records_get_missing_settings_from_their_run(tmp_path):
     old = {key: value for key, value in CASES[0].items() if key not in ("sample", "message")}
     note = {"record": "note", "text": "two machines"}

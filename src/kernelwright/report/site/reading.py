@@ -18,7 +18,7 @@ from kernelwright.report.naming import Slugs, names_of
 from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.report.site.others import UNKNOWN, OtherRecords, device_of, other_records
 from kernelwright.report.suite.page import RECORDS
-from kernelwright.report.training.run import Training, is_training, read_training
+from kernelwright.report.training.run import Training, has_steps, read_training
 
 FOLDERS = COMPARED, MODULES, TRAININGS = ("compare", "modules", "training")
 """Folders of a site beside those of runs."""
@@ -106,7 +106,7 @@ def read_records(paths: Sequence[Path]) -> SiteRecords:
     slugs = Slugs(taken=FOLDERS)
     for name, file in dict(zip(names_of(places), files, strict=True)).items():
         with record.damage_in(file):
-            if file.name == RECORDS and is_training(file):
+            if file.name == RECORDS and has_steps(file):
                 training = read_training(file.parent)
                 trainings.append(NamedTraining(name=name, slug=slugs.new(name), training=training))
                 continue

@@ -96,6 +96,14 @@ def is_training(records: Path) -> bool:
     return record.command_of(records) in STEP
 
 
+def has_steps(records: Path) -> bool:
+    """Whether a file is one that `train` wrote, with a step that has ended."""
+    step = STEP.get(record.command_of(records))
+    return step is not None and any(
+        line.get("record") == step for line in record.read(records, whole=True)
+    )
+
+
 def read_training(folder: Path) -> Training:
     """The run in a folder that `train sft` or `train rl` wrote.
 
