@@ -47,7 +47,7 @@ def test_a_table_makes_a_run_for_each_combination(tmp_path):
     path.write_text(
         '[[run]]\nname = "l{level}-{type}"\nseconds = 5\n'
         'command = "eval kernelbench --root {kernelbench} --levels {level} {type} -o {folder}"\n'
-        '[run.each]\nlevel = { 1 = "1", 2 = "2" }\n'
+        '[run.choices]\nlevel = { 1 = "1", 2 = "2" }\n'
         'type = { strict = "--precision strict", bf16 = "--dtype bfloat16" }\n'
     )
     runs = {one.name: one for one in read_queue(path)}
@@ -88,11 +88,11 @@ def test_a_run_says_what_it_needs():
 
 def test_a_run_is_done_by_its_exit_code_and_counts_its_last_records(tmp_path):
     lines = [head(PRESENT, cases=3), case(1), case(2, "infra"), case(2), case(3, "infra")]
-    found = status(tmp_path, lines, code=4)
-    assert (found.state, found.cases, found.total) == (RunState.PART, 2, 3)
-    assert not found.is_other
-    found = status(tmp_path, [case(3)], code=0)
-    assert (found.state, found.cases, found.total) == (RunState.DONE, 3, 3)
+    state = status(tmp_path, lines, code=4)
+    assert (state.state, state.cases, state.total) == (RunState.PART, 2, 3)
+    assert not state.is_other
+    state = status(tmp_path, [case(3)], code=0)
+    assert (state.state, state.cases, state.total) == (RunState.DONE, 3, 3)
     changed = run(command="eval x --levels 1,2 -o {folder}")
     assert status(tmp_path, queued=changed).state is RunState.PART
     assert status(tmp_path, queued=run("two")).state is RunState.MISSING
@@ -100,12 +100,12 @@ def test_a_run_is_done_by_its_exit_code_and_counts_its_last_records(tmp_path):
 
 def test_a_case_has_the_commit_of_its_own_or_of_the_environment_before_it(tmp_path):
     lines = [head("a" * 12, cases=3), case(1), head(PRESENT, cases=3), case(2)]
-    found = status(tmp_path, [*lines, case(3, commit="b" * 12)], code=0)
-    assert found.commits == (PRESENT, "a" * 12, "b" * 12)
-    assert found.is_other
-    found = status(tmp_path, [case(1, commit=PRESENT), case(3, commit=PRESENT)])
-    assert found.commits == (PRESENT,), "the last record of a case counts"
-    assert not found.is_other
+    state = status(tmp_path, [*lines, case(3, commit="b" * 12)], code=0)
+    assert state.commits == (PRESENT, "a" * 12, "b" * 12)
+    assert state.is_other
+    state = status(tmp_path, [case(1, commit=PRESENT), case(3, commit=PRESENT)])
+    assert state.commits == (PRESENT,), "the last record of a case counts"
+    assert not state.is_other
 
 
 def test_the_order_is_never_run_then_oldest_commit_then_shortest(tmp_path):

@@ -153,15 +153,20 @@ def test_a_run_that_cannot_begin_is_a_failure_and_its_error_is_shown(tmp_path, c
     assert "there is no such folder" in streams.err
 
 
-@pytest.mark.slow
-def test_a_measurement_that_was_cut_is_moved_aside_and_begun_anew(tmp_path, capsys):
-    task = tmp_path / "task.py"
+def lint_queue(folder, lines):
+    """A queue with a run that lints one task; `lines` are further lines of its table."""
+    task, queue = folder / "task.py", folder / "queue.toml"
     task.write_text(TEXT.format(rows=4))
-    queue = tmp_path / "queue.toml"
     queue.write_text(
-        '[[run]]\nname = "lint"\nseconds = 500\nwhole = true\nends = [0, 1]\n'
+        f'[[run]]\nname = "lint"\n{lines}\nends = [0, 1]\n'
         f"command = \"lint '{task}' --device cpu -o {{folder}}/records.jsonl\"\n"
     )
+    return queue
+
+
+@pytest.mark.slow
+def test_a_measurement_that_was_cut_is_moved_aside_and_begun_anew(tmp_path, capsys):
+    queue = lint_queue(tmp_path, "seconds = 500\nwhole = true")
     record.append(tmp_path / "all" / "lint" / "records.jsonl", [{"record": "lint", "task": "cut"}])
     assert eval_all(queue, tmp_path / "all", "--for", "400", "--json") == 4
     assert runs_of(capsys)["lint"]["state"] == "part", "its whole time is not left"
@@ -172,13 +177,7 @@ def test_a_measurement_that_was_cut_is_moved_aside_and_begun_anew(tmp_path, caps
 
 @pytest.mark.slow
 def test_again_moves_the_old_records_aside_and_measures_anew(tmp_path, capsys):
-    task = tmp_path / "task.py"
-    task.write_text(TEXT.format(rows=4))
-    queue = tmp_path / "queue.toml"
-    queue.write_text(
-        '[[run]]\nname = "lint"\nseconds = 20\nends = [0, 1]\n'
-        f"command = \"lint '{task}' --device cpu -o {{folder}}/records.jsonl\"\n"
-    )
+    queue = lint_queue(tmp_path, "seconds = 20")
     old = {"record": "lint", "task": "old", "commit": OLD}
     record.append(tmp_path / "all" / "lint" / "records.jsonl", [old])
     assert eval_all(queue, tmp_path / "all", "--again", "--json") == 0

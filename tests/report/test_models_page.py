@@ -80,7 +80,7 @@ def test_a_row_has_the_figures_of_a_case_or_the_reason_why_there_are_none():
         "42%",
         "5.5 / 20.0",
         "1 MB / 2 MB",
-        "1 of 2 graphs, 1 fragments",
+        "1 of 2 graphs, 1 fragment",
     )
     assert wrong[0] == "transformers/gpt2 h.0 (12x GPT2Block)"
     assert wrong[2:] == ("no", "", "", "", "none / 20.0", "", "failed: RuntimeError: lost")

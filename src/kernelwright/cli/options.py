@@ -4,7 +4,7 @@ import math
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -160,17 +160,21 @@ BudgetOption = Annotated[
         help="Seconds on the clock for the whole search, with loading and writing.",
     ),
 ]
-ForOption = Annotated[
-    float,
-    typer.Option(
+
+
+def for_option(help_text: str) -> Any:
+    """The option `--for`: the seconds of a call, which may be "inf"."""
+    return typer.Option(
         "--for",
         metavar="SECONDS",
         min=0,
         callback=a_number,
-        help="The seconds after which no further case begins.",
+        help=help_text,
         show_default="no limit",
-    ),
-]
+    )
+
+
+ForOption = Annotated[float, for_option("The seconds after which no further case begins.")]
 LibraryOption = Annotated[
     Path | None,
     typer.Option(

@@ -185,7 +185,8 @@ def _left(case: ModelCaseLine) -> str:
     graphs = case["graphs"]
     without = sum(not graph["kernels"] for graph in graphs)
     fragments = sum(len(graph["left"]) for graph in graphs)
-    return f"{without} of {len(graphs)} graphs, {fragments} fragments"
+    noun = "fragment" if fragments == 1 else "fragments"
+    return f"{without} of {len(graphs)} graphs, {fragments} {noun}"
 
 
 def reason_rows(cases: Sequence[ModelCaseLine]) -> Rows:

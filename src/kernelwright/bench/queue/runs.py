@@ -1,7 +1,7 @@
 """The runs of a queue, from a TOML file.
 
 A table `[[run]]` has a name, a command line of kernelwright and an estimate of its time. If the
-table has a table `each`, it stands for a run for each combination of values. The names of these
+table has a table `choices`, it stands for a run for each combination of values. The names of these
 runs get the keys, and the commands get the values.
 """
 
@@ -53,7 +53,7 @@ class QueuedRun:
     copies: Mapping[str, str] = field(default_factory=dict)
     """Files to copy before the run begins: path below the folder of all runs -> path below the
     folder of this run."""
-    each: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Name in braces -> key -> value."""
 
     @property
@@ -114,11 +114,14 @@ def read_queue(path: Path) -> list[QueuedRun]:
 
 
 def _combinations(entry: QueuedRun) -> Iterator[QueuedRun]:
-    for items in product(*(values.items() for values in entry.each.values())):
-        keys = dict(zip(entry.each, (key for key, _ in items), strict=True))
-        values = dict(zip(entry.each, (value for _, value in items), strict=True))
+    for items in product(*(values.items() for values in entry.choices.values())):
+        keys = dict(zip(entry.choices, (key for key, _ in items), strict=True))
+        values = dict(zip(entry.choices, (value for _, value in items), strict=True))
         yield replace(
-            entry, name=_filled(entry.name, keys), command=_filled(entry.command, values), each={}
+            entry,
+            name=_filled(entry.name, keys),
+            command=_filled(entry.command, values),
+            choices={},
         )
 
 

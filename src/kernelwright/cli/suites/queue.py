@@ -16,7 +16,7 @@ from kernelwright.bench.queue.state import QueueCall, RunState, RunStatus
 from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
-from kernelwright.cli.options import FOREVER, OUT_NAMES, JsonOption, a_number
+from kernelwright.cli.options import FOREVER, OUT_NAMES, JsonOption, for_option
 from kernelwright.core import record
 from kernelwright.core.commits import named, short
 from kernelwright.core.errors import UsageError
@@ -32,15 +32,7 @@ OutOption = Annotated[
     ),
 ]
 SliceOption = Annotated[
-    float,
-    typer.Option(
-        "--for",
-        metavar="SECONDS",
-        min=0,
-        callback=a_number,
-        help="The seconds of this slice. A run that still works then is interrupted.",
-        show_default="no limit",
-    ),
+    float, for_option("The seconds of this slice. A run that still works then is interrupted.")
 ]
 OnlyOption = Annotated[
     str, typer.Option(metavar="NAME,...", help="The runs of this call.", show_default="all")

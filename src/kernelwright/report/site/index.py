@@ -41,7 +41,7 @@ def page(
     Args:
         levels: each run with the summaries of its levels.
         pairs: the compared runs.
-        comparisons: pages that lay the curves of training runs over each other.
+        comparisons: pages that show several training runs in the same charts.
     """
     return template("site/index.html").render(
         sentences=sentences(levels),

@@ -130,4 +130,6 @@ def _write_trainings(trainings: Sequence[NamedTraining], folder: Path) -> Iterat
             write_page(
                 folder / name, training_page.comparison([own.training for own in several], home)
             )
-            yield SiteLink(f"{TRAININGS}/{name}", command, f"{len(several)} runs over each other")
+            yield SiteLink(
+                f"{TRAININGS}/{name}", command, f"{len(several)} runs in the same charts"
+            )

@@ -84,13 +84,13 @@ def write_examination(folder: Path) -> Examination:
     return examination
 
 
-def page(found: Examination) -> str:
+def page(examination: Examination) -> str:
     """The page of a run as HTML text."""
     return template("synthetic.html").render(
-        run=found.run,
-        facts=_facts(found),
-        sentences=[sentence(name, scores) for name, scores in found.levels.items()],
-        gaps=[(name, gap_rows(gaps)) for name, gaps in found.gaps],
+        run=examination.run,
+        facts=_facts(examination),
+        sentences=[sentence(name, scores) for name, scores in examination.levels.items()],
+        gaps=[(name, gap_rows(gaps)) for name, gaps in examination.gaps],
         suites=[
             {
                 "name": name,
@@ -100,10 +100,10 @@ def page(found: Examination) -> str:
                 "bests": bests(scores),
                 "curves": curves(scores),
                 "reasons": reasons(scores),
-                "operators": operators(operator_scores(found.suites[name])),
-                "failures": failures(found.suites[name]),
+                "operators": operators(operator_scores(examination.suites[name])),
+                "failures": failures(examination.suites[name]),
             }
-            for name, scores in found.levels.items()
+            for name, scores in examination.levels.items()
         ],
         most_points=MOST_POINTS,
         style=asset("style.css"),
@@ -116,10 +116,10 @@ def sentence(name: str, levels: Sequence[LevelScores]) -> str:
     return f"{name}: share of programs with a correct kernel at the first answer: {shares}."
 
 
-def _facts(found: Examination) -> list[str]:
+def _facts(examination: Examination) -> list[str]:
     """The settings that all figures rest on."""
-    run = found.run
-    commits = (case.get("commit", "") for cases in found.suites.values() for case in cases)
+    run = examination.run
+    commits = (case.get("commit", "") for cases in examination.suites.values() for case in cases)
     options, environment = run["options"], run["environment"]
     is_greedy = options["temperature"] == 0
     drawn = f"temperature {options['temperature']:g}, top-p {options['top_p']:g}"
@@ -255,9 +255,9 @@ def failures(cases: Sequence[CaseLine]) -> Rows:
     return rows
 
 
-def gap_rows(found: Sequence[PassGap]) -> Rows:
+def gap_rows(examination: Sequence[PassGap]) -> Rows:
     rows: Rows = [("level", "pass@1, %", "other, %", "points")]
-    for gap in found:
+    for gap in examination:
         rows.append((gap.level, points(gap.one), points(gap.other), points(gap.above)))
     return rows
 
