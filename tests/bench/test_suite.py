@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.bench import family
 from kernelwright.bench import suite as suite_module
 from kernelwright.bench.suite import (
     WORKER,
@@ -201,6 +202,12 @@ def serving(tmp_path, monkeypatch, body, after="pass"):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
+def is_running(pid):
+    """Whether a process has not ended yet; its parent may not have noticed the end."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().split()[2] != "Z"
+
+
 def until(is_true, within_s=30.0):
     end_s = time.monotonic() + within_s
     while not is_true():
@@ -224,8 +231,21 @@ def test_a_process_that_died_between_two_jobs_is_replaced(tmp_path, monkeypatch)
     with BenchWorker("tells", tmp_path / "log") as worker:
         first = worker.run({}, 60.0)["pid"]
         os.kill(first, signal.SIGKILL)
-        until(lambda: Path(f"/proc/{first}/stat").read_text().split()[2] == "Z")
+        until(lambda: not is_running(first))
         assert worker.run({}, 60.0)["pid"] != first
+
+
+@pytest.mark.slow
+def test_all_that_a_killed_process_has_started_ends_with_it(tmp_path, monkeypatch):
+    started = "__import__('subprocess').Popen(['sleep', '60'], start_new_session=True)"
+    hangs = "__import__('time').sleep(60)"
+    serving(tmp_path, monkeypatch, f"print({started}.pid, flush=True)\n    {hangs}")
+    monkeypatch.setattr(family, "GRACE_S", 0.2)
+    with BenchWorker("tells", tmp_path / "log") as worker:
+        with pytest.raises(InfraError, match="no end within"):
+            worker.run({}, 15.0)
+        pid = int((tmp_path / "log").read_text().split()[-1])
+        until(lambda: not is_running(pid), within_s=5.0)
 
 
 @pytest.mark.slow
@@ -245,7 +265,7 @@ def test_a_process_ends_with_the_process_that_it_works_for(tmp_path, monkeypatch
         process.kill()
         process.wait()
     pid = int(log.read_text().split()[-1])
-    until(lambda: not Path(f"/proc/{pid}").exists())
+    until(lambda: not is_running(pid))
 
 
 def test_a_worker_sees_its_gpu_alone(tmp_path, monkeypatch):

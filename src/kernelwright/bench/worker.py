@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+from kernelwright.bench.family import family_ended
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 
@@ -106,8 +107,10 @@ class BenchWorker:
         return self._process
 
     def end(self) -> None:
-        """Kill the process. The next job gets a new one."""
+        """Kill the process, and wait for the end of all that the process started: guests would use
+        the GPU beside the next job. The next job gets a new process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            with family_ended(self._process.pid):
+                self._process.kill()
+                self._process.wait()
             self._process = None
