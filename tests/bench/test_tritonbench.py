@@ -27,7 +27,7 @@ from kernelwright.bench.tritonbench.checkout import (
     names_of_labels,
 )
 from kernelwright.bench.tritonbench.forms import Unposable, call_form
-from kernelwright.bench.tritonbench.posing import on_device, pose_file
+from kernelwright.bench.tritonbench.posing import _drawn_results, on_device, pose_file
 from kernelwright.bench.tritonbench.predictions import code_of, read_predictions
 from kernelwright.bench.tritonbench.spread import spread
 from kernelwright.core.errors import UsageError
@@ -198,6 +198,21 @@ def test_a_file_without_calls_says_why(golden, tests, why):
     answer = posed(golden, tests)
     assert answer["calls"] == []
     assert why in answer["refused"]
+
+
+def test_code_can_read_its_own_source_as_kernels_of_triton_do():
+    golden = (
+        "import inspect\n\ndef f(x):\n    return x\n\nassert 'return x' in inspect.getsource(f)"
+    )
+    answer = posed(golden, "import torch\nf(torch.ones(3))")
+    assert len(answer["calls"]) == 1, answer["refused"]
+
+
+def test_inputs_are_drawn_on_the_device_on_which_the_golden_code_runs():
+    text = "def get_inputs():\n    return [torch.ones(3)]\n\ndef fused_operator(x):\n    return [x]"
+    for channel, device in (("G", "meta"), ("T", "cpu")):
+        (drawn,) = _drawn_results("import torch\n" + text, {"channel": channel, "device": "meta"})
+        assert drawn.device.type == device
 
 
 def test_a_tensor_that_a_call_changes_is_a_result_and_stays_as_it_is():
