@@ -22,6 +22,9 @@ class Way:
     """Ways of one kind are much alike: favourites are spread over kinds."""
     write: Callable[[], Candidate] = field(compare=False)
     """Raises NotWritable where the form does not fit after all."""
+    is_sure: bool = True
+    """Whether the result is right in the precision that was asked for. Other ways are right only if
+    PyTorch itself rounds more coarsely, so the judge has to decide."""
 
 
 def written(ways: Iterable[Way]) -> Iterator[Candidate]:

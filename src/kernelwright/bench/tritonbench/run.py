@@ -53,6 +53,9 @@ class TritonBenchPlan:
     """Resolved."""
     out: Path
     workers: int
+    """The number of processes that pose calls or run scripts at once."""
+    judges: int | None
+    """The number of judges; None: as many as the cores and the GPUs allow."""
     timeout_s: float
     """The most seconds of one script."""
     facts: Record
@@ -179,7 +182,7 @@ def _judged(
         case_of: makes the case of a task; None where our side failed.
     """
     folder = plan.out / JUDGED
-    pools = local_pools(plan.recipe, plan.workers)
+    pools = local_pools(plan.recipe, plan.judges)
     try:
         summary = judge_many(jobs, plan.recipe, folder, pools.judges, pools.clock, say)
     finally:

@@ -11,7 +11,7 @@ from collections.abc import Container
 from typing import Any
 
 from kernelwright.ops.operator import ParameterKind
-from kernelwright.ops.rules import is_float
+from kernelwright.ops.rules import is_float, is_int
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.text.divisions import (
     Operands,
@@ -56,7 +56,7 @@ _TEMPLATES: dict[str, str] = {
     "log": "tl.log({input})",
     "log2": "tl.log2({input})",
     "log1p": "libdevice.log1p({input})",
-    "sqrt": "tl.sqrt({input})",
+    "sqrt": "tl.sqrt_rn({input})",
     "rsqrt": "tl.rsqrt({input})",
     "reciprocal": "1.0 / {input}",
     "abs": "tl.abs({input})",
@@ -109,7 +109,7 @@ _GELU_TANH = (
 )
 _POWERS = {
     1: "{input}", 2: "{input} * {input}", 3: "{input} * {input} * {input}", -1: "1.0 / {input}",
-    0.5: "tl.sqrt({input})", -0.5: "tl.rsqrt({input})",
+    0.5: "tl.sqrt_rn({input})", -0.5: "tl.rsqrt({input})",
     # 1 for NaN and infinity too; the comparison gives the number the tile's shape.
     0: "tl.where({input} == {input}, 1.0, 1.0)",
 }  # fmt: skip
@@ -248,7 +248,9 @@ def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> 
         if isinstance(value, Ref):
             texts[param.name] = operands[param.name]
         elif param.kind is not ParameterKind.ATTRIBUTE or isinstance(value, int | float):
-            texts[param.name] = literal(value)
+            # Beside a float, Triton would compute in fp32, which cannot hold large integers.
+            is_cast = isinstance(value, float) and is_int(call.types[0].dtype)
+            texts[param.name] = literal(int(value) if is_cast else value)
     if call.outputs[0] in rounded and (text := nearest(call, texts)):
         return text
     if call.op in _RULES:

@@ -136,7 +136,14 @@ def ways(program: Program, precision: str) -> list[Way]:
         others = [at for at, item in enumerate(ranked) if type(item.product) is not form]
         for place, at in enumerate(others[:_OF_A_FORM], start=_OF_A_FORM):
             ranked.insert(min(place, at), ranked.pop(at))
-    return [Way(item.kind, partial(item.write, item.product, item.schedule)) for item in ranked]
+    return [
+        Way(
+            item.kind,
+            partial(item.write, item.product, item.schedule),
+            is_sure=item.schedule.precision not in other,
+        )
+        for item in ranked
+    ]
 
 
 def _stays_fp32(program: Program) -> bool:
