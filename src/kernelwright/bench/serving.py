@@ -46,7 +46,7 @@ def _is_cleaned(after: Callable[[], None]) -> bool:
     try:
         after()
         gc.collect()  # modules and their compiled forms refer to each other
-        if torch.cuda.is_available():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()  # raises the errors of all earlier calls
             torch.cuda.empty_cache()
     except Exception:  # whatever a broken CUDA context raises

@@ -14,6 +14,7 @@ from typing import Self
 from kernelwright.bench.family import family_ended
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
+from kernelwright.sandbox.shared import own_folders
 
 LOG_TAIL = 2_000
 """Characters of a dead worker's output that go into the error."""
@@ -114,3 +115,4 @@ class BenchWorker:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+            own_folders.remove_stale()  # temporary folders of the process
