@@ -120,8 +120,8 @@ def test_the_order_is_never_run_then_oldest_commit_then_shortest(tmp_path):
 @pytest.mark.parametrize(
     ("name", "command", "more", "said"),
     [
-        ("../a", "lint -o {folder}", "", "the name is to be that of a folder"),
-        ("logs", "lint -o {folder}", "", "the name is to be that of a folder"),
+        ("../a", "lint -o {folder}", "", "the name must be a name of a folder"),
+        ("logs", "lint -o {folder}", "", "the name must be a name of a folder"),
         ("a", "lint", "", "has no {folder}"),
         ("a", "lint {folder} {nothing}", "", "no value for {nothing}"),
         ("a", "lint {folder} 'x", "", "cannot be split"),

@@ -320,7 +320,7 @@ def test_a_folder_that_holds_something_else_is_not_written_over(tmp_path):
     paths, site = [write_bench(tmp_path / "bench")], tmp_path / "site"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "index.html").write_text("mine")
-    with pytest.raises(UsageError, match="holds something else"):
+    with pytest.raises(UsageError, match="holds other files"):
         write_site(paths, tmp_path / "mine", lambda _: None)
     assert (tmp_path / "mine" / "index.html").read_text() == "mine"
     (site / ".new").mkdir(parents=True)  # the rest of a run that was killed

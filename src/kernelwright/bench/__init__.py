@@ -1,2 +1,6 @@
-"""Benchmark suites for kernel writers: each case gives one record. `judge` holds the benchmarks of
-the judge."""
+"""Benchmark suites: `kernelwright eval` runs them, and each case gives one record.
+
+`suite` runs searches on tasks (KernelBench, modules), `synthetic` asks policies without a search.
+`models` and `tritonbench` are suites of their own. `judge` has the benchmarks of the judge. `queue`
+repeats all published runs.
+"""

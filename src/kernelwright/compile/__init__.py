@@ -1,5 +1,10 @@
 """The backend of `torch.compile(model, backend="kernelwright")`. Inductor's code runs first;
-verified kernels replace the code where they are faster (docs/compile.md)."""
+verified kernels replace the code where they are faster (docs/compile.md).
+
+`backend` is the entry. `graph` reads Dynamo's graphs as programs, and `searching` searches kernels
+for them in other processes. `served` exchanges the code of a graph. `training` has the graphs of
+gradients.
+"""
 
 
 def wait(timeout_s: float | None = None) -> bool:

@@ -1,2 +1,3 @@
 """Types and functions that all layers share: errors, verdicts, candidates, plans, records, seeds,
-benchmark scores. The package imports no torch."""
+benchmark scores, progress, text files. `kinds` declares the fields of all records. The package
+imports no torch."""

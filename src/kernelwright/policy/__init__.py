@@ -1,3 +1,5 @@
-"""Language models as kernel writers, behind the interface `Policy`, which the teacher also
-implements. `prompt` writes requests, `answer` reads answers, `local` decodes, `endpoint` asks a
-server."""
+"""Language models as kernel writers. All writers have the interface `Policy`, the teacher too.
+
+`prompt` writes requests, and `answer` reads answers. `local` runs a model in this process, with
+`decode` and `steps`; `served` and `endpoint` ask a server. `mending` writes faulty answers again.
+"""

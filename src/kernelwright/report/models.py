@@ -20,11 +20,12 @@ from kernelwright.report.suite.page import PAGE, RECORDS
 
 COMMAND = "eval models"
 TIMED = "optimized"
+"""The name of the backend's figures in a record."""
 MOST_REASONS = 20
 
 Rows = list[tuple[str, ...]]
 CaseKey = tuple[str, str, str, int, str | None]
-"""Model, dtype, phase, batch size, and path of the block."""
+"""Model, dtype, phase, batch size, and path of the block. The path is None for a whole model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,19 +35,19 @@ class ModelsReport:
     run: ModelsRunLine
     cases: list[ModelCaseLine]
     commits: list[str]
-    """The commit of each record of a case."""
+    """The commit of each record of a case, in the order of the file."""
 
 
 def is_models(records: Path) -> bool:
-    """Whether a file is one that `eval models` wrote."""
+    """Whether `eval models` wrote a file of records."""
     return record.command_of(records) == COMMAND
 
 
 def read_models(folder: Path) -> ModelsReport:
-    """The run in a folder that `eval models` wrote.
+    """The records of a run of `eval models`, from its folder.
 
     Raises:
-        UsageError: the folder has no run, or no case yet.
+        UsageError: the folder has no run of `eval models`, or the run has no case yet.
     """
     path = folder / RECORDS
     lines = list(record.read(path, whole=True)) if is_models(path) else []
@@ -65,14 +66,19 @@ def last_cases(lines: Iterable[ModelCaseLine]) -> list[ModelCaseLine]:
 
 
 def case_key(line: ModelCaseLine | ModelBlocksLine) -> CaseKey:
-    """The fields that tell cases apart. A list of blocks has the key of the whole model."""
+    """The fields that tell cases apart. The record of a model's blocks has the key of the whole
+    model."""
     block = cast(ModelCaseLine, line).get("block")
     path = block["name"] if block else None
     return line["model"], line["dtype"], line["phase"], line["batch"], path
 
 
 def write_models(folder: Path) -> ModelsReport:
-    """Write `report.html` into the folder."""
+    """Write `report.html` into the folder of a run, and return the records of the run.
+
+    Raises:
+        UsageError: as `read_models`.
+    """
     report = read_models(folder)
     options, environment = report.run["options"], report.run["environment"]
     html = template("models.html").render(
@@ -95,12 +101,12 @@ def write_models(folder: Path) -> ModelsReport:
 
 
 def sentence(cases: Sequence[ModelCaseLine]) -> str:
-    """The figures over all cases that a reader looks for first."""
+    """The number of cases that ran, of correct cases, and the mean speed-ups of correct cases."""
     ran = [case for case in cases if "failed" not in case]
-    parts = [f"{len(ran)} of {len(cases)} cases ran", f"{sum(map(is_correct, ran))} correct"]
-    right = [case for case in ran if is_correct(case)]
+    correct = [case for case in ran if is_correct(case)]
+    parts = [f"{len(ran)} of {len(cases)} cases ran", f"{len(correct)} correct"]
     for name, label in ((EAGER, "eager"), (COMPILE, "torch.compile")):
-        ratios = [ratio for case in right if (ratio := ratio_over(case, name)) is not None]
+        ratios = [ratio for case in correct if (ratio := ratio_over(case, name)) is not None]
         if ratios:
             mean = geometric_mean(ratios).value
             parts.append(f"{factor(mean)} over {label} (geometric mean of {len(ratios)})")
@@ -113,9 +119,16 @@ def is_correct(case: ModelCaseLine) -> bool:
 
 
 def ratio_over(case: ModelCaseLine, side: str) -> float | None:
-    """The time of a side over that of the backend; None where a time is missing."""
-    theirs, ours = _timing(case, side), _timing(case, TIMED)
-    return theirs["median_ms"] / ours["median_ms"] if theirs and ours else None
+    """The speed-up of the backend over a side: the ratio of median times. None if a time is
+    missing.
+
+    Args:
+        side: `EAGER` or `COMPILE`.
+    """
+    timing, timing_of_backend = _timing(case, side), _timing(case, TIMED)
+    if timing is None or timing_of_backend is None:
+        return None
+    return timing["median_ms"] / timing_of_backend["median_ms"]
 
 
 def _timing(case: ModelCaseLine, side: str) -> TimingFields | None:
@@ -124,7 +137,7 @@ def _timing(case: ModelCaseLine, side: str) -> TimingFields | None:
 
 
 def case_rows(cases: Sequence[ModelCaseLine]) -> Rows:
-    """A heading, then a row for each case: cells stay empty where nothing was measured."""
+    """A heading, then a row for each case. A cell is empty if its figure was not measured."""
     head = ("model", "call", "correct", "over eager", "over torch.compile", "our share")
     rows: Rows = [(*head, "compile, s", "memory", "left to Inductor")]
     for case in cases:
@@ -166,20 +179,21 @@ def _over(case: ModelCaseLine, side: str) -> str:
 
 
 def _seconds(case: ModelCaseLine) -> Iterator[str]:
-    """Seconds until the first result, of the backend with a filled library and of torch.compile."""
+    """Seconds of the first call, with the backend (its library is filled) and with
+    torch.compile."""
     for side in (TIMED, COMPILE):
         seconds = case["compile_s"].get(side)
         yield "none" if seconds is None else f"{seconds:.1f}"
 
 
 def _memory(case: ModelCaseLine) -> Iterator[str]:
-    """Memory of the backend and of torch.compile."""
+    """The most GPU memory of a call, with the backend and with torch.compile."""
     peaks = case.get("peak_bytes") or {}
     return (quantity(peaks[side], "B") for side in (TIMED, COMPILE) if side in peaks)
 
 
 def _left(case: ModelCaseLine) -> str:
-    """How much Inductor's code computes."""
+    """The numbers of graphs without our kernels, and of fragments that Inductor's code computes."""
     if failed := case["sides_failed"].get(TIMED):
         return f"failed: {failed}"
     graphs = case["graphs"]
@@ -190,15 +204,16 @@ def _left(case: ModelCaseLine) -> str:
 
 
 def reason_rows(cases: Sequence[ModelCaseLine]) -> Rows:
-    """A heading, then why graphs and fragments stay with Inductor, the most frequent first."""
+    """A heading, then the reasons why Inductor's code computes graphs and fragments. The most
+    frequent reasons are first."""
     graphs = [graph for case in cases for graph in case.get("graphs", [])]
     counts = Counter(("graph", _brief(g["why"])) for g in graphs if not g["kernels"])
     counts.update(("fragment", _brief(part["why"])) for g in graphs for part in g["left"])
     counts.update(("search", why) for case in cases for why in case.get("searches_failed", []))
-    rows = [(what, why, str(count)) for (what, why), count in counts.most_common(MOST_REASONS)]
+    rows = [(part, why, str(count)) for (part, why), count in counts.most_common(MOST_REASONS)]
     return [("left to Inductor", "why", "number"), *rows]
 
 
 def _brief(why: str) -> str:
-    """A reason without the figures of one case, which stand in brackets."""
+    """A reason without the text in brackets, which has figures of one case."""
     return re.sub(r" \([^()]*(\([^()]*\))?[^()]*\)", "", why)

@@ -1,4 +1,5 @@
-"""The distinct blocks of a model: blocks of one class and one size stand for each other."""
+"""The distinct blocks of a model. Blocks of the same class and sizes count as one, so only one of
+them is measured."""
 
 import copy
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from kernelwright.bench.models.zoo import ModelCall
 from kernelwright.core.record import Record
 
 Key = tuple[object, ...]
+"""The class, switches and sizes of a block, and the sizes of its arguments (`_key`)."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -26,7 +28,7 @@ class Block:
     calls: int = 0
     """Calls that these blocks receive in one call of the model."""
     modules: set[int] = field(default_factory=set)
-    """Identities of the modules of these blocks."""
+    """`id` of each of these blocks. Their number is the count of the record."""
 
     @property
     def facts(self) -> Record:
@@ -37,13 +39,13 @@ class Block:
 
 
 def distinct_blocks(call: ModelCall) -> list[Block]:
-    """The distinct blocks in the order of their calls. The model is called once.
+    """The distinct blocks of a model, in the order of their calls. The model is called once.
 
     A block is an element of a list of modules, or a module outside of all lists. Modules that
     return their argument, a dropout for example, are no blocks.
     """
     blocks: dict[Key, Block] = {}
-    idle: set[Key] = set()
+    idle: set[Key] = set()  # modules that return their argument
 
     def before(name: str, module: nn.Module, args: Any, kwargs: Any) -> None:
         key = _key(module, args, kwargs)
@@ -75,7 +77,11 @@ def distinct_blocks(call: ModelCall) -> list[Block]:
 
 
 def _units(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    """Path and module of every block, by the rule of `distinct_blocks`."""
+    """Path and module of every block below a module, by the rule of `distinct_blocks`.
+
+    Args:
+        name: path of the module itself.
+    """
     if not any(_is_list(inner) for inner in module.modules()):
         yield name, module
         return
@@ -89,7 +95,8 @@ def _units(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _is_list(module: nn.Module) -> bool:
-    """Whether the children are blocks of one level: modules that have children themselves."""
+    """Whether a module is a list of blocks: a container whose children have children themselves, or
+    a module with several children of one class."""
     children = list(module.children())
     if not any(any(child.children()) for child in children):
         return False
@@ -115,8 +122,10 @@ def _key(module: nn.Module, args: Any, kwargs: Any) -> Key:
 
 
 def _settings(module: nn.Module) -> tuple[object, ...]:
-    """The switches of a module: booleans and texts among its attributes. Layers of one class may
-    have other switches, for example for their kind of attention. Integers are left out, because
-    the number of a layer in the model is an integer."""
-    own = ((name, value) for name, value in vars(module).items() if name != "training")
-    return tuple((name, value) for name, value in own if isinstance(value, bool | str))
+    """The switches of a module: booleans and texts among its attributes.
+
+    Layers of one class may differ in their switches, for example in the kind of attention. Integers
+    are left out, because the number of a layer in the model is an integer.
+    """
+    attributes = ((name, value) for name, value in vars(module).items() if name != "training")
+    return tuple((name, value) for name, value in attributes if isinstance(value, bool | str))

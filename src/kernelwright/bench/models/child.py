@@ -31,21 +31,25 @@ from kernelwright.core.record import Record
 from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT
 
 BLOCKS, SEARCH, MEASURE = "blocks", "search", "measure"
-"""Steps: list the distinct blocks; fill the library; measure with the library."""
+"""Steps, in their order: list the distinct blocks; search, which fills the library; measure with
+the kernels of the library. Each step has a process of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelStep:
-    """A step, and the call of a model."""
+    """A step, and the call of a model on which the step works."""
 
     step: str
+    """`BLOCKS`, `SEARCH` or `MEASURE`."""
     model: str
+    """Name for `zoo.model_named`."""
     is_small: bool
     dtype: str
+    """Name of a dtype of torch, "float32" for example."""
     phase: str
     batch: int
     block: str | None
-    """Path of the first such block in the model; None: the whole model."""
+    """Path of a block in the model, as `Block.name`; None: the whole model."""
     device: str
     """"cpu" or "cuda"."""
     library: str
@@ -55,7 +59,8 @@ class ModelStep:
 
 
 def answer(job: ModelStep) -> Record:
-    """The figures of a step; {"failed": why} if the model or the backend raises an exception."""
+    """The figures of a step; {"failed": why, "code": reason code} if the model or the backend
+    raises an exception."""
     try:
         return _facts(job)
     except Exception as error:  # whatever a model raises
@@ -64,7 +69,8 @@ def answer(job: ModelStep) -> Record:
 
 
 def _code(error: Exception) -> str:
-    """The reason code of a step that raised, as `eval kernelbench` has them."""
+    """The reason code of a step that raised an exception, one of the codes of `eval
+    kernelbench`."""
     if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error):
         return MEMORY
     return "infra" if isinstance(error, InfraError) else "usage"
@@ -93,7 +99,7 @@ def _facts(job: ModelStep) -> Record:
     with without_caches():
         if job.step == SEARCH:
             return search(call, compiler)
-        # Bound to the same name, so that the call on the GPU is freed.
+        # The assignment frees the call on the GPU, which has no room for a second copy.
         call = changed(call, torch.device("cpu"))
         gc.collect()
         return measure(call, compiler, device)

@@ -1,4 +1,4 @@
-"""The model libraries that this machine has."""
+"""Imports of model libraries (timm, transformers): set up, and checked."""
 
 import importlib
 import importlib.util
@@ -9,11 +9,11 @@ import torch
 
 
 def prepare() -> None:
-    """Keep every library off the network, and let torchvision's Python part import.
+    """Keep every library off the network, and make torchvision importable.
 
-    torchvision's wheel from PyPI is compiled for CUDA. Beside a CPU build of torch its compiled
-    operators do not load, and the import fails where it describes two of them. No classifier of
-    torchvision or timm calls these two, so their schemas suffice.
+    torchvision's wheel from PyPI is compiled for CUDA. With a CPU build of torch, its compiled
+    operators do not load. The import then fails at the descriptions of two operators. No classifier
+    of torchvision or timm calls these operators, so it is enough to define their schemas.
     """
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if importlib.util.find_spec("torchvision") is None or torch.version.cuda is not None:

@@ -1,5 +1,8 @@
-"""A call of a model behind the backend: values, times, compile time, memory, share of our
-kernels. PyTorch and torch.compile are measured beside it, in one process."""
+"""Measures a call of a model with the backend: values, times, compile time, memory, and the share
+of our kernels. PyTorch and torch.compile are measured in the same process.
+
+The three are called "sides": `EAGER`, `COMPILE` and `OURS`.
+"""
 
 import gc
 import re
@@ -29,20 +32,26 @@ from kernelwright.verify.tasks.oracle import called_in_double
 from kernelwright.verify.values.compare import Expected, compare
 
 SEED = 0
+"""Seed of the order in which the sides take turns."""
 PROFILED_CALLS = 3
+"""Calls that the share of our kernels is measured over."""
 
 Run = Callable[..., Any]
 
 
 def search(call: ModelCall, compiler: Compiler) -> Record:
-    """Call the model once behind the backend, so that its searches fill the compiler's library.
+    """Call the model once with the backend. The searches of the backend fill its library.
 
     Returns:
-        "search_s": seconds of the call; "searches_failed": why searches came to no result.
+        "search_s": seconds of the call; "searches_failed": for each search without a result, the
+        reason.
+
+    Raises:
+        Exception: whatever the model or the compiler raises.
     """
-    fast, begin_s = torch.compile(call.module, backend=compiler), time.monotonic()
+    compiled, begin_s = torch.compile(call.module, backend=compiler), time.monotonic()
     with torch.no_grad():
-        fast(*call.args, **call.kwargs)
+        compiled(*call.args, **call.kwargs)
     spent_s = time.monotonic() - begin_s
     failed = [report.why for report in compiler.reports if report.why.startswith(FAULT)]
     return {"search_s": spent_s, "searches_failed": failed}
@@ -52,12 +61,15 @@ def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record
     """The figures of `core.kinds.models.ModelCaseLine` for a call.
 
     Args:
-        host: the call, on the CPU. A GPU has room for only one copy of the largest models.
+        host: the call on the CPU; copies go to the device one after another, because a GPU has
+            room for only one copy of the largest models.
+        compiler: the backend, with a library that a search has filled.
         device: where the call is measured. Times, memory and share need "cuda".
 
     Raises:
-        Exception: whatever the model raises in PyTorch, in its own dtype or in float64. A side that
-            fails is named in "sides_failed" instead.
+        Exception: whatever the model raises in PyTorch, in its own dtype or in float64. If
+            torch.compile or the backend fails, "sides_failed" has the message, and nothing is
+            raised.
     """
     with beside_others(device):
         oracle = _oracle(host, device)
@@ -65,7 +77,8 @@ def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record
         gc.collect()
         call = changed(host, device)
     state = CacheState(call)
-    # Dynamo keeps code by object, so that each side gets an object of its own.
+    # Dynamo keeps compiled code for each module object. So each side gets a copy of the module,
+    # which shares the parameters.
     modules: dict[str, Run] = {
         EAGER: call.module,
         COMPILE: torch.compile(copy(call.module)),
@@ -114,7 +127,7 @@ _UNTIMED: Record = {
 
 
 def _oracle(host: ModelCall, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """The values of the call in float64, on the host."""
+    """The results of the call in float64, computed on the device and kept on the CPU."""
     wide = changed(host, device, is_wide=True)
     native = next((p.dtype for p in host.module.parameters()), torch.float32)
 
@@ -126,7 +139,8 @@ def _oracle(host: ModelCall, device: torch.device) -> tuple[torch.Tensor, ...]:
 
 
 def _values(run: Run) -> tuple[torch.Tensor, ...]:
-    """The tensors that a call returns, as copies: a cache among them changes with the next call.
+    """Copies of the tensors that a call returns. Without copies, the next call would change the
+    tensors of a cache.
 
     The copies are contiguous, because torch.compile promises values and no strides.
     """
@@ -137,8 +151,8 @@ def _values(run: Run) -> tuple[torch.Tensor, ...]:
 def _first_calls(
     runs: Mapping[str, Run], state: CacheState, oracle: tuple[torch.Tensor, ...]
 ) -> Record:
-    """Seconds of the first call of both compiled sides, and the comparison of their values with the
-    reference."""
+    """For both compiled sides, the seconds of the first call, and the comparison of its values with
+    the float64 reference."""
     expected = Expected(native=_values(runs[EAGER]), oracle=oracle)
     facts: Record = {"sides_failed": {}, "correct": {}, "mismatch": {}, "errors": {}}
     facts["compile_s"] = {}
@@ -168,7 +182,8 @@ def _synchronize() -> None:
 
 
 def _on_gpu(runs: Mapping[str, Run], state: CacheState, compiler: Compiler) -> Record:
-    """Times of all sides, which take turns; memory of each side, in bytes; share of our kernels."""
+    """Times of all sides, which take turns; the peak memory of each side, in bytes; the share of
+    our kernels."""
     facts: Record = {EAGER: None, COMPILE: None, OURS: None, "share": None, "peak_bytes": {}}
     for name, run in runs.items():
         facts["peak_bytes"][name] = _peak_bytes(run, state)
@@ -193,7 +208,8 @@ def _peak_bytes(run: Run, state: CacheState) -> int:
 
 
 def _share(run: Run, state: CacheState, names: Sequence[str]) -> float | None:
-    """The share of the device time of a call that kernels with these names take."""
+    """The GPU time of kernels with these names, divided by the GPU time of the whole call. None if
+    the profiler saw no kernel."""
     whole_us = ours_us = 0.0
     for _ in range(PROFILED_CALLS):
         state.restore()
@@ -237,8 +253,8 @@ def _graph_facts(report: GraphReport) -> Record:
 
 @contextmanager
 def without_caches() -> Iterator[None]:
-    """A context in which Inductor finds no code of an earlier call. Otherwise compile times of the
-    sides could not be compared."""
+    """A context in which Inductor does not reuse code of an earlier call. Reused code would make
+    the compile time of one side too short."""
     from torch._inductor import config  # seconds
 
     with config.patch(force_disable_caches=True):

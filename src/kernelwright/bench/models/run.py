@@ -1,4 +1,5 @@
-"""Measures models by name behind the backend, case by case, and records each case."""
+"""Measures models with the backend, case by case, and records each case. A case is a call of a
+whole model or of a block."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,20 +22,25 @@ from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT
 
 CHILD = "kernelwright.bench.models.child"
 WHOLE, BY_BLOCK = "whole", "blocks"
+"""Values of `--by`: measure whole models, or their distinct blocks."""
 PACKAGES = ("kernelwright", "torch", "triton", "numpy", "timm", "transformers")
+"""Packages whose versions the head of the records has."""
 REMEDY = "resume it as it was begun, or give another folder"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelsPlan:
-    """The settings of a run."""
+    """The settings of a run of `eval models`."""
 
     out: Path
     """The folder of records.jsonl and of the library of kernels. Cases with a record are not run
     again."""
     models: Sequence[str]
+    """Names for `zoo.model_named`."""
     dtypes: Sequence[str]
+    """Names of dtypes of torch."""
     phases: Sequence[str]
+    """`zoo.PREFILL`, `zoo.DECODE` or `zoo.BATCH`."""
     by: Sequence[str]
     """`WHOLE`, `BY_BLOCK` or both."""
     is_small: bool
@@ -43,9 +49,10 @@ class ModelsPlan:
     budget_s: float
     """Seconds of search for each graph."""
     timeout_s: float
-    """Seconds that one process may take."""
+    """The most seconds of a step, which has a process of its own."""
     deadline_s: float
-    """On the monotonic clock; cases not begun by then are left for the next run."""
+    """A time of the monotonic clock, in seconds. Cases that have not begun by then are left for the
+    next run."""
 
     @property
     def records(self) -> Path:
@@ -76,11 +83,16 @@ class _Subject:
 
 
 def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
-    """Run all cases without a record, or whose record ends in `RETRIED`, and append their records.
+    """Run the cases that are not settled, and append their records.
+
+    A case is settled if it has a record whose reason code is not in `RETRIED`.
+
+    Args:
+        say: gets a line of progress for each step.
 
     Returns:
-        The cases that the same command would run again. A model whose blocks were not listed
-        counts as one case.
+        The numbers of cases that the same command would run again. A model whose blocks were not
+        listed counts as one case.
 
     Raises:
         UsageError: a library is not installed, a model is unknown, no model has a phase of the
@@ -120,12 +132,13 @@ def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
 
 
 def _is_settled(line: ModelCaseLine | ModelBlocksLine) -> bool:
-    """Whether a record is a finding: it has figures, or the model itself failed."""
+    """Whether a record is final: it has figures, or the model itself failed. Cases that failed
+    through a fault of ours run again."""
     return line.get("code") not in RETRIED
 
 
 def _subjects(plan: ModelsPlan, say: Say) -> Iterator[_Subject]:
-    """The calls of all models, and a note for each phase of the plan that a model lacks."""
+    """The calls of all models of the plan. A phase that a model lacks is said, and left out."""
     for name in dict.fromkeys(plan.models):
         model = model_named(name, is_small=plan.is_small)
         known = {phase for phase, _ in model.cases}
@@ -137,7 +150,7 @@ def _subjects(plan: ModelsPlan, say: Say) -> Iterator[_Subject]:
 
 
 def _begun(plan: ModelsPlan) -> list[Record]:
-    """The records that there are.
+    """The records of earlier runs in the folder.
 
     Raises:
         UsageError: the head has other settings.
@@ -164,7 +177,7 @@ def _write_head(
 
 
 def _listed(plan: ModelsPlan, subject: _Subject) -> ModelBlocksLine:
-    """The distinct blocks of a model, as a record that is appended."""
+    """The record of a model's distinct blocks. The record is appended to the file."""
     facts = _step(plan, subject, BLOCKS, None)
     line = {"record": "model_blocks", **subject.facts, **facts}
     record.append(plan.records, [line])
@@ -189,7 +202,8 @@ def _run_case(
 
 
 def _step(plan: ModelsPlan, subject: _Subject, step: str, block: BlockFields | None) -> Record:
-    """The figures of a step, from a process of its own; {"failed": why} if the step fails."""
+    """The figures of a step, which runs in a process of its own; {"failed": why, "code": "infra"}
+    if the process dies or takes too long."""
     job = ModelStep(
         step=step,
         **subject.facts,

@@ -1,4 +1,5 @@
-"""Tensors in the arguments and results of a model: in nested values, and in caches of decoders."""
+"""The tensors in the arguments and results of a model's call: in nested values, and in the caches
+of decoders."""
 
 import copy
 from collections.abc import Iterator
@@ -18,10 +19,10 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def changed(call: ModelCall, device: torch.device, *, is_wide: bool = False) -> ModelCall:
-    """A copy of a call on a device.
+    """A copy of a call, with all its tensors on a device.
 
     Args:
-        is_wide: floating-point tensors become float64.
+        is_wide: the floating-point tensors of the copy are float64.
     """
     module, args, kwargs = copy.deepcopy((call.module, call.args, call.kwargs))
 
@@ -37,8 +38,11 @@ def changed(call: ModelCall, device: torch.device, *, is_wide: bool = False) -> 
 
 
 class CacheState:
-    """The contents of all caches among the arguments of a call. A decoder's call writes into its
-    cache, and every call must begin with the same contents."""
+    """A snapshot of all caches among the arguments of a call.
+
+    A decoder's call writes into its cache. But all measured calls must begin with the same
+    contents, so `restore` is called before each of them.
+    """
 
     def __init__(self, call: ModelCall) -> None:
         lists = [_layers(leaf) for leaf in tree_leaves((call.args, call.kwargs))]
@@ -48,7 +52,7 @@ class CacheState:
         self._tensors = [(tensor, tensor.clone()) for tensor in tensors_of(contents)]
 
     def restore(self) -> None:
-        """Give all caches the contents that they had at the beginning."""
+        """Give all caches the contents that they had when the snapshot was taken."""
         for layers, kept in self._lists:
             layers[:] = kept
         for layer, attributes in self._attributes:
@@ -65,5 +69,6 @@ def _layers(leaf: Any) -> list[Any]:
 
 
 def _contents(leaf: Any) -> Iterator[Any]:
+    """The attributes of a cache's layers, flat; nothing for other values."""
     for layer in _layers(leaf):
         yield from tree_leaves(dict(vars(layer)))

@@ -1,4 +1,4 @@
-"""Models by name, with random weights: `timm/NAME` and `transformers/TYPE`."""
+"""Builds models by name, with random weights: `timm/NAME` and `transformers/TYPE`."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,8 @@ from kernelwright.bench.models.libraries import missing, prepare
 from kernelwright.core.errors import UsageError
 
 PREFILL, DECODE, BATCH = "prefill", "decode", "batch"
+"""Phases: a decoder reads a prompt; a decoder writes one token after a prompt; several inputs at
+once. Models of images have `BATCH` alone, also for a single image."""
 DEFAULT = (
     "timm/resnet50",
     "timm/convnext_tiny",
@@ -30,7 +32,7 @@ DEFAULT = (
     "transformers/gemma2",
     "transformers/mamba",
 )
-"""The models of a run without names of models."""
+"""The models of `eval models` if the user names none."""
 SEED = 0
 IMAGE_CASES = ((BATCH, 1), (BATCH, 8))
 ENCODER_CASES = ((PREFILL, 1), (BATCH, 8))
@@ -54,7 +56,8 @@ SMALL_SIZES: Mapping[str, int] = {
 
 
 Inputs = Callable[[torch.nn.Module, str, int, torch.dtype], dict[str, Any]]
-"""From a module, phase, batch size and dtype, the keyword arguments of a call."""
+"""A function that draws the keyword arguments of a call, from the module, phase, batch size and
+dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +71,13 @@ class ModelCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZooModel:
-    """A model of a library.
+    """A model of a library, not built yet.
 
     Args:
+        name: the full name, as `model_named` reads it.
         cases: phases that the model has, with their batch sizes.
-        build: from a dtype, the module with random weights on the current device.
+        build: makes the module in a dtype, with random weights, on the current device.
+        inputs: draws the arguments of a call.
     """
 
     name: str
@@ -83,8 +88,8 @@ class ZooModel:
     def call(
         self, phase: str, batch: int, dtype: torch.dtype, device: torch.device | str
     ) -> ModelCall:
-        """The module and the arguments of a call. The seed is fixed, so every process gets the same
-        weights and arguments."""
+        """The module and the arguments of a call, on a device. The seed is fixed, so every process
+        gets the same weights and arguments."""
         torch.manual_seed(SEED)
         with torch.device(device), torch.no_grad():
             # Tensors that come from NumPy do not heed the device around them.
@@ -177,7 +182,8 @@ def _text(
 
 
 def _filled_cache(module: Any, ids: torch.Tensor) -> dict[str, Any]:
-    """A cache of fixed size, as a compiled decoder uses, after the call with a prompt."""
+    """The keyword argument of a cache that a prompt has filled. The cache has a fixed size, because
+    compiled decoders use such caches."""
     static_cache: Any = importlib.import_module("transformers").StaticCache
     cache = static_cache(config=module.config, max_cache_len=2 * ids.shape[1])
     module(input_ids=ids, past_key_values=cache)

@@ -1,4 +1,5 @@
-"""A slice of a queue: runs in child processes, one after another, until the time is over.
+"""A slice of a queue: the runs of one call of `eval all`, until the time of the call is over. Each
+run is a child process, and the children run one after another.
 
 Each run continues from its own records. The folder of all runs has `queue.jsonl`, with a record for
 each child, and `logs/`, with the printed results of the children.
@@ -27,17 +28,18 @@ from kernelwright.core.progress import Say
 END_S = 60.0
 """Seconds that a child has to write its records after an interruption."""
 INTERRUPTED = 128 + signal.SIGTERM
+"""The exit code of an interrupted child."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSlice:
-    """The time and the choice of one call."""
+    """One call of `eval all`: the deadline, and the choice of runs."""
 
     call: QueueCall
     deadline_s: float
-    """On the monotonic clock; a child that still works then is interrupted."""
+    """A time of the monotonic clock, in seconds. A child that still works then is interrupted."""
     again: bool
-    """Whether runs of another commit are moved aside and measured anew."""
+    """Whether runs of another commit are measured again. Their old records are moved aside."""
 
     @property
     def left_s(self) -> float:
@@ -49,14 +51,15 @@ class QueueSlice:
         return state.is_left or (self.again and state.is_other and not state.lacks)
 
     def run(self, runs: Sequence[QueuedRun], say: Say) -> None:
-        """Begin or continue each run that is left, once, until the time of the call ends.
+        """Begin or continue each wanted run once, until the time of the call ends.
 
         Args:
             say: gets the name of each run that begins or continues.
 
         Raises:
             UsageError: another process works in the folder.
-            KeyboardInterrupt: the user pressed Ctrl-C; the child has written its records by then.
+            KeyboardInterrupt: the user pressed Ctrl-C. The child has been interrupted, and has
+                ended.
         """
         with _alone(self.call.folder) as lock:
             record.cut_torn_line(self.call.folder / SLICES)
@@ -70,16 +73,17 @@ class QueueSlice:
                     self._run(run, lock)
 
     def _fits(self, run: QueuedRun) -> bool:
-        """Whether the time that is left is enough for some of the run, or for all of a run that
-        cannot be continued."""
+        """Whether the time that is left is enough for a case, or for the whole run if the run must
+        be measured in one piece."""
         return self.left_s > (run.seconds if run.whole else run.case_s)
 
     def _prepare(self, run: QueuedRun, state: RunStatus) -> None:
-        """Move records aside that the run must not continue, and copy what the run starts from."""
+        """Move records aside that the run must not continue, and copy the files that the run starts
+        from."""
         folder = self.call.folder / run.name
-        is_old = self.again and state.is_other
-        is_cut = run.whole and state.state is RunState.PART
-        if is_old or is_cut:
+        is_of_other_commit = self.again and state.is_other
+        is_incomplete_piece = run.whole and state.state is RunState.PART
+        if is_of_other_commit or is_incomplete_piece:
             _move_aside(folder, self.call.folder / EARLIER, named(state.commits))
         for source, target in run.copies.items():
             copied = folder / target
@@ -88,14 +92,15 @@ class QueueSlice:
                 shutil.copyfile(self.call.folder / source, copied)
 
     def _run(self, run: QueuedRun, lock: IO[str]) -> None:
-        """Run the command in a child, and note how the child ended."""
+        """Run the command in a child, and record the exit code of the child."""
         for_s = f"{self.left_s - run.case_s:.0f}"  # "inf" without a limit
         folder = str(self.call.folder / run.name)
         words = run.arguments({**self.call.values, SLICE_S: for_s, FOLDER: folder})
         log = self.call.folder / LOGS / f"{run.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         begin_s, code = time.monotonic(), INTERRUPTED
-        # Without this record, an earlier exit code would count if this process is killed.
+        # If this process is killed, this record is the last. Without this record, the exit code of
+        # an earlier child would count.
         self._note(run, None, 0.0)
         try:
             code = _ended(words, log, lock, self.deadline_s)
@@ -103,6 +108,11 @@ class QueueSlice:
             self._note(run, code, time.monotonic() - begin_s)
 
     def _note(self, run: QueuedRun, code: int | None, seconds: float) -> None:
+        """Append the record of a child.
+
+        Args:
+            code: the exit code; None for a child that has only begun.
+        """
         line = {
             "record": "slice",
             "run": run.name,
@@ -115,10 +125,10 @@ class QueueSlice:
 
 
 def _ended(words: Sequence[str], log: Path, lock: IO[str], deadline_s: float) -> int:
-    """The exit code of a child with these words of a command line. The deadline interrupts the
-    child.
+    """Run a child to its end, and return its exit code. The deadline interrupts the child.
 
     Args:
+        words: the command line of the child, after `kernelwright`.
         log: the file to which the child prints.
         lock: the lock of the folder of all runs, which the child keeps open too.
     """
@@ -163,7 +173,8 @@ def _interrupted(child: "subprocess.Popen[bytes]") -> int:
 
 
 def _move_aside(folder: Path, earlier: Path, commits: str) -> None:
-    """Move the folder of a run below `earlier`, under a name with its commits."""
+    """Move the folder of a run into the folder `earlier`. The new name has the commits of the
+    run."""
     earlier.mkdir(parents=True, exist_ok=True)
     stem = "-".join([folder.name, *commits.replace(":", "").replace(",", "").split()])
     names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
@@ -172,7 +183,7 @@ def _move_aside(folder: Path, earlier: Path, commits: str) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[IO[str]]:
-    """The lock of a folder.
+    """A context in which this process has the lock of a folder.
 
     Raises:
         UsageError: another process has the lock.

@@ -15,7 +15,7 @@ from kernelwright.core.kinds.suites import SliceLine
 from kernelwright.core.record import Record
 
 RECORDS = "records.jsonl"
-"""The file in the folder of a run."""
+"""The file of records in the folder of a run."""
 KEYS = {
     "benchmark_case": ("suite", "level", "id", "sample"),
     "tritonbench_case": ("name",),
@@ -45,20 +45,20 @@ class RunStatus:
     name: str
     state: RunState
     cases: int
-    """Cases that the same command would not run again."""
+    """The number of settled cases: the same command would not run these cases again."""
     total: int | None
-    """Cases of the run; None where no record says the number."""
+    """The number of all cases of the run; None if no record says this number."""
     commits: tuple[str, ...]
-    """The commits at which the cases were measured; "" where a record does not say."""
+    """The commits at which the cases were measured; "" stands for a record without a commit."""
     gpus: tuple[str, ...]
-    """The GPUs of all slices."""
+    """The GPUs on which the run was measured; "CPU" stands for a machine without a GPU."""
     is_other: bool
     """Whether some case was measured at another commit than the present commit."""
     code: int | None
-    """The last exit code; None where the queue never ran the run."""
+    """The last exit code; None if no child ended."""
     lacks: str
-    """The checkout or the GPU that the run needs and this call does not have; "" if the run can
-    begin."""
+    """A text about a checkout or a GPU that the run needs and this call does not have; "" if the
+    run can begin."""
 
     @property
     def is_left(self) -> bool:
@@ -77,6 +77,7 @@ class QueueCall:
 
     @property
     def commit(self) -> str:
+        """The present commit of kernelwright; "" if it is not known."""
         return str(self.environment.get("commit") or "")
 
     def status(self, runs: Sequence[QueuedRun]) -> list[RunStatus]:
@@ -112,12 +113,12 @@ class QueueCall:
 
 
 def _settled(lines: Iterable[Record]) -> dict[tuple[str, ...], str]:
-    """Key of a case -> the commit of the last record of the case. A case that the same command runs
-    again is left out."""
+    """Key of a settled case -> the commit of the last record of the case. A case that the same
+    command would run again is not settled, and is left out."""
     settled: dict[tuple[str, ...], str] = {}
     for line, commit in with_commits(lines):
         if fields := KEYS.get(line.get("record", "")):
-            # A block of a model is a dictionary, which no set of keys takes.
+            # A block of a model is a dictionary, which cannot be a key. Its JSON text can.
             key = tuple(json.dumps(line.get(field)) for field in fields)
             settled[key] = commit
             if line.get("code") in RETRIED:
@@ -130,7 +131,8 @@ def _total(lines: Sequence[Record], settled: int) -> int | None:
     say the number.
 
     Args:
-        settled: cases that are complete. Older heads have only the number of the other cases.
+        settled: the number of settled cases. Older heads have only the number of cases that were
+            left.
     """
     heads = [line for line in lines if line.get("record") == "run"]
     if not heads:
@@ -152,7 +154,7 @@ def ordered(
     Among equals, the shortest run is first.
 
     Args:
-        ages: commit -> its place in the history, as `ages_of` gives it. An old commit has a small
+        ages: commit -> number of commits in its history (`ages_of`). An old commit has a small
             number.
     """
     by_name = {state.name: state for state in states}
@@ -166,8 +168,8 @@ def ordered(
 
 
 def ages_of(states: Iterable[RunStatus]) -> dict[str, int]:
-    """Commit of some case -> the number of its ancestors and itself in the history of the checkout;
-    0 if the checkout does not have the commit."""
+    """Commit of some case -> the number of commits in its history, with the commit itself. The
+    number is 0 if the checkout does not have the commit."""
     commits = {commit for state in states for commit in state.commits}
     return {commit: _age(commit.removesuffix(DIRTY)) for commit in commits}
 

@@ -1,4 +1,4 @@
-"""Asks a model the benchmark's own instructions, and keeps its answers as predicted files."""
+"""Sends the benchmark's own instructions to a model, and keeps the answers as predicted files."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,14 +14,15 @@ from kernelwright.policy.endpoint import Message
 from kernelwright.policy.policy import ChatPolicy, Policy, Sampling
 
 ASKED, PREDICTIONS = "asked.jsonl", "predictions"
-"""In the folder of a run: the settings of the questions, and the answers."""
+"""In the folder of a run: the file with the questions' settings, and the folder of answers."""
 AT_ONCE = 32
-"""Questions whose answers are written together: so many are lost at most when a run is killed."""
+"""The number of questions whose answers are written together. A run that is killed loses at most
+these answers."""
 SYSTEM = (
     "Answer with one block of Python code: the kernels with @triton.jit, and functions that call"
     " them under the names that are asked for. Write no tests."
 )
-"""The form of an answer; the task itself is the benchmark's instruction."""
+"""The system message: the form of an answer. The user message is the benchmark's instruction."""
 
 
 def ask_instructions(
@@ -33,20 +34,26 @@ def ask_instructions(
     settings: Record,
     say: Say,
 ) -> Path:
-    """Write FILE.py for each task that has none. A task without an instruction, or with an empty
-    answer, gets none.
+    """Ask a policy for the code of each task that has no predicted file, and write the files.
+
+    A task without an instruction, or with an empty answer, gets no file.
 
     Args:
+        policy: loads the policy. The policy is loaded only if a question is left.
+        files: the tasks.
+        instructions: file's name -> instruction.
         out: the folder of the run.
-        settings: of the questions: they must not change when the run is resumed.
+        sampling: settings of the decoding.
+        settings: the settings of the questions, which must not change when the run is resumed.
+        say: gets a line of progress before each batch of questions.
 
     Returns:
         The folder of the files.
 
     Raises:
-        UsageError: the policy writes answers to programs alone, or the answers that are there
-            answer other questions, or come from another policy.
-        InfraError: the policy failed. Its answers so far are in the folder.
+        UsageError: the policy answers only programs, or the folder has answers to questions with
+            other settings.
+        InfraError: the policy failed. Its earlier answers are in the folder.
     """
     folder = out / PREDICTIONS
     head: Record = {"record": "run", "command": "eval tritonbench: answers", "options": settings}

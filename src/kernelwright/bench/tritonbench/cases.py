@@ -1,4 +1,5 @@
-"""The record of a task: the benchmark's own metrics, and the judge's verdicts on its calls."""
+"""The record of a task: the benchmark's own metrics, and the judge's verdicts on the calls of the
+task's tests."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +13,21 @@ from kernelwright.core.verdict import Code, Verdict
 from kernelwright.verify.many.recipe import JudgeRecipe
 
 NOT_POSABLE = "not_posable"
+"""The code of a task that has no call for the judge."""
 MAX_REASON, MAX_MESSAGE = 80, 300
 NOT_LOWERED = "the call is no program"
 JUDGES_REASON = "the judge cannot use the reference"
 
 
 class PosedCalls:
-    """The distinct calls of a task's tests."""
+    """The distinct calls of a task's tests, and how many of them the judge can get.
+
+    To pose a call is to write the call as a reference for the judge, and as an adapter for
+    predictions. A call that cannot be posed has a reason ("refused").
+
+    Args:
+        line: the record of the task in `stages.CALLS`.
+    """
 
     def __init__(self, line: Record) -> None:
         self._refused: str | None = line["refused"]
@@ -26,11 +35,13 @@ class PosedCalls:
 
     @property
     def number(self) -> int:
+        """The number of distinct calls."""
         return len(self._distinct)
 
     @property
     def posed(self) -> list[tuple[int, Record]]:
-        """The calls that can be posed, with their numbers from 1."""
+        """The calls that can be posed, each with its number. The first distinct call has number
+        1."""
         numbered = enumerate(self._distinct, 1)
         return [(number, call) for number, call in numbered if "reference" in call]
 
@@ -41,19 +52,19 @@ class PosedCalls:
 
     @cached_property
     def programs(self) -> list[str]:
-        """Texts of the calls that are programs."""
+        """The texts of programs, for calls that can be lowered to a program."""
         return [call["program"] for call in self._distinct if call.get("program")]
 
     @property
     def not_lowered(self) -> Counter[str]:
-        """Reason -> number of calls that are no programs."""
+        """Reason -> number of calls that cannot be lowered to a program."""
         lacking = (call for call in self._distinct if not call.get("program"))
         return self._counted(call.get("refused") or NOT_LOWERED for call in lacking)
 
     def _counted(self, reasons: Iterable[str]) -> Counter[str]:
-        """Kind of a reason -> number, with the reason why the file has no calls."""
-        own = () if self._refused is None else (self._refused,)
-        return Counter(map(_short, (*reasons, *own)))
+        """Kind of a reason -> number of calls. The reason why a file has no calls counts as one."""
+        reasons_of_file = () if self._refused is None else (self._refused,)
+        return Counter(map(_short, (*reasons, *reasons_of_file)))
 
 
 def _key(call: Record) -> tuple[object, ...]:
@@ -69,24 +80,31 @@ def _short(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskScripts:
-    """A task's lines of scripts; None where a script was not run."""
+    """The results of a task's two scripts: the golden code and the prediction, with the tests."""
 
     answered: bool
+    """Whether the task has a prediction."""
     golden: Record | None
+    """The record of the script in `stages.SCRIPTS`; None if the script was not run."""
     predicted: Record | None
+    """As `golden`, for the prediction."""
 
     @property
     def is_left(self) -> bool:
-        """Our side failed to run the prediction."""
+        """Whether a fault of ours prevented the script of the prediction."""
         return self.answered and self.predicted is None
 
     @property
     def called(self) -> bool:
+        """The benchmark's call accuracy: whether the script of the prediction exits with 0."""
         return self.predicted is not None and self.predicted["code"] == 0
 
     @property
     def executed(self) -> bool:
-        """The benchmark does not ask how the golden file ends."""
+        """The benchmark's execution accuracy: whether both scripts print the same text.
+
+        As in the benchmark, the exit code of the golden script does not count.
+        """
         if not self.called or self.golden is None or self.predicted is None:
             return False
         return bool(self.predicted["output"] == self.golden["output"])
@@ -94,27 +112,32 @@ class TaskScripts:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The results of the judge, by id of the job."""
+    """The results of the judge. All keys are ids of jobs."""
 
     verdicts: Mapping[str, tuple[str, Verdict]]
+    """Job -> (digest of the judged texts, verdict)."""
     unusable: Mapping[str, str]
-    """Why the judge cannot use a job's reference."""
+    """Job -> the reason why the judge cannot use its reference."""
     commits: Mapping[str, str] = field(default_factory=dict)
-    """The commits at which the jobs were judged."""
+    """Job -> the commit at which the job was judged."""
 
 
 @dataclass(slots=True)
 class _Count:
-    """The calls of one task, counted."""
+    """The numbers of a task's calls, by their results."""
 
     refused: Counter[str]
+    """Reason -> number of calls that the judge cannot get."""
     posed: int = 0
     codes: Counter[str] = field(default_factory=Counter)
+    """Reason code of the verdict -> number of calls."""
     message: str = ""
+    """The message of the first rejection."""
     speedups: list[float] = field(default_factory=list)
     commits: set[str] = field(default_factory=set)
 
     def add(self, verdict: Verdict) -> None:
+        """Count a call with a verdict."""
         self.posed += 1
         self.codes[verdict.code] += 1
         if not verdict.accepted:
@@ -129,7 +152,7 @@ class _Count:
         self.message = self.message or message
 
     def judged(self, name: str, outcomes: Outcomes) -> bool:
-        """Count what the judge says of a job; return False where it says nothing."""
+        """Count the result of a job; return False if the job has no result."""
         if name in outcomes.unusable:
             self.refused[_short(f"{JUDGES_REASON}: {outcomes.unusable[name]}")] += 1
         elif name in outcomes.verdicts:
@@ -140,15 +163,18 @@ class _Count:
         return True
 
     def facts(self, *, answered: bool) -> Record:
-        right = self.codes[Code.OK]
-        wrong = next((code for code in self.codes if code != Code.OK), Code.OK)
-        code = wrong if answered else UNANSWERED
+        """The fields of the record that the calls decide. A task is correct if all posed calls
+        are accepted."""
+        accepted = self.codes[Code.OK]
+        # The first rejection names the task's code. Without a rejection the code is "ok".
+        rejection = next((code for code in self.codes if code != Code.OK), Code.OK)
+        code = rejection if answered else UNANSWERED
         return {
             "posed": self.posed,
             "refused": dict(self.refused.most_common()),
-            "right": right,
+            "right": accepted,
             "posable": self.posed > 0,
-            "correct": answered and 0 < right == self.posed,
+            "correct": answered and 0 < accepted == self.posed,
             "code": code if self.posed else NOT_POSABLE,
             "codes": dict(self.codes.most_common()),
             "message": self.message[:MAX_MESSAGE],
@@ -164,7 +190,8 @@ def case_of_prediction(
     outcomes: Outcomes,
     recipe: JudgeRecipe,
 ) -> Record | None:
-    """The case of a predicted file; None where our side failed to run or to judge it."""
+    """The record of a task with a predicted file; None if a fault of ours left a script or a
+    judgement undone."""
     count = _Count(calls.refused)
     for number, _ in calls.posed:
         if not scripts.answered:
@@ -191,10 +218,11 @@ def case_of_answers(
     outcomes: Outcomes,
     recipe: JudgeRecipe,
 ) -> Record | None:
-    """The case of a policy's answers; None where our side failed to judge one.
+    """The record of a task that a policy answered; None if a fault of ours left a judgement undone.
 
     Args:
-        answers: name of a problem, and the answers to it: the first one counts.
+        answers: pairs of a problem's name and the answers to this problem. Only the first answer
+            counts.
     """
     count = _Count(calls.not_lowered)
     for name, texts in answers:

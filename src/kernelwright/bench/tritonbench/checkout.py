@@ -1,7 +1,8 @@
-"""The tasks of a TritonBench checkout: files that define functions and, below a ruler, call them.
+"""The tasks of a TritonBench checkout (https://github.com/thunlp/TritonBench).
 
-Channel T has PyTorch functions, channel G Triton kernels with their wrappers. The files are the
-user's, and nothing of them is kept but what records say.
+A task is a file. The file defines functions, and tests call these functions below a ruler: a line
+of the character #. The text above the ruler is the golden code. Channel T has PyTorch functions,
+channel G has Triton kernels with their wrappers. Our records keep no text of these files.
 """
 
 import ast
@@ -25,19 +26,21 @@ class BenchFile:
     """A task: one file of a channel."""
 
     channel: str
+    """"T" or "G"."""
     id: int
-    """Number in the order of names, from 1."""
+    """The place of the file in the order of names, from 1."""
     name: str
     """The file's name with its ending."""
     text: str
 
     @property
     def stem(self) -> str:
+        """The file's name without its ending. Records name the task so."""
         return self.name.removesuffix(".py")
 
     @property
     def golden(self) -> str:
-        """The text above the ruler."""
+        """The golden code: the text above the ruler."""
         return halves(self.text)[0]
 
     @property
@@ -47,7 +50,7 @@ class BenchFile:
 
     @property
     def fault(self) -> str | None:
-        """Why the file is no task; None where it is one."""
+        """The reason why the file is no task; None if the file is a task."""
         above, below = halves(self.text)
         if not below.strip():
             return "no tests: there is no line of #s, or nothing below it"
@@ -60,10 +63,14 @@ class BenchFile:
 
 
 class Checkout:
-    """A checkout of the public repository.
+    """A channel of a checkout of the public repository.
+
+    Args:
+        root: the folder of the checkout.
+        channel: "T" or "G".
 
     Raises:
-        UsageError: the folder has no files of this channel.
+        UsageError: the checkout has no folder of this channel.
     """
 
     def __init__(self, root: Path, channel: str) -> None:
@@ -76,8 +83,14 @@ class Checkout:
 
     @cached_property
     def files(self) -> tuple[BenchFile, ...]:
-        """All tasks, in the order of names. Bytes that are no UTF-8 are replaced: the file then has
-        a fault of its own, or none that matters."""
+        """All tasks, in the order of names.
+
+        Bytes that are no UTF-8 are replaced. In code such a byte makes the file a fault
+        (`BenchFile.fault`); in a comment it does no harm.
+
+        Raises:
+            UsageError: the folder has no files.
+        """
         paths = sorted(self.folder.glob("*.py"))
         if not paths:
             raise UsageError("no tasks here", file=str(self.folder), remedy=REMEDY)
@@ -92,14 +105,19 @@ class Checkout:
         )
 
     def selected(self, limit: int | None) -> tuple[BenchFile, ...]:
-        """At most `limit` tasks: a draw that a larger limit only adds to."""
+        """At most `limit` tasks, in the order of names. The draw is fixed: a larger limit keeps the
+        tasks of a smaller limit, and adds tasks."""
         drawn = sorted(self.files, key=lambda file: derive(0, "tritonbench", file.name))[:limit]
         return tuple(sorted(drawn, key=lambda file: file.id))
 
     @cached_property
     def about(self) -> list[dict[str, Any]]:
-        """The list of facts about all tasks of the channel."""
-        ending = "jsonl" if self.channel == "T" else "json"  # one JSON list in both of them
+        """The benchmark's own facts about the tasks of the channel, an object for each task.
+
+        Raises:
+            UsageError: the file of facts is missing, or is no list of objects.
+        """
+        ending = "jsonl" if self.channel == "T" else "json"  # both files are one JSON list
         return _objects(self._data / f"TritonBench_{self.channel}_v1.{ending}")
 
     def instructions(self, kind: str) -> dict[str, str]:
@@ -109,7 +127,7 @@ class Checkout:
             kind: "simp" or "comp".
 
         Raises:
-            UsageError: the file of instructions is missing or has another form.
+            UsageError: the file of instructions is missing, or is no list of objects.
         """
         path = self._data / f"TritonBench_{self.channel}_{kind}_alpac_v1.json"
         items = _objects(path)
@@ -126,14 +144,20 @@ class Checkout:
 
 
 def names_of_labels(about: Sequence[dict[str, Any]], labels: Iterable[str]) -> list[str | None]:
-    """The files whose golden text is a label; None where there is none.
+    """For each label, the name of the file with this golden text; None if no file fits.
 
-    A label may be cut off at its end. Equal texts take turns. If one label and one file are left,
-    they belong together, since some runs have a label in other words.
+    A label may be cut off at its end. If several files have the same text, each file is used once.
+    If exactly one label and one file are left at the end, they belong together: some runs have a
+    label in other words.
+
+    Args:
+        about: `Checkout.about`.
+        labels: golden texts, as model runs record them.
     """
     left = [(_squeezed(_text(item, "output")), _text(item, "file")) for item in about]
     wanted = [_squeezed(label) for label in labels]
     names: list[str | None] = [None] * len(wanted)
+    # Equal texts go first. A label that was cut off could else take the file of an equal label.
     for is_equal in (True, False):
         for number, label in enumerate(wanted):
             if names[number] is not None or not label:
@@ -150,7 +174,13 @@ def names_of_labels(about: Sequence[dict[str, Any]], labels: Iterable[str]) -> l
 def names_of_instructions(
     about: Sequence[dict[str, Any]], instructions: Iterable[str]
 ) -> list[str | None]:
-    """The files whose description an instruction contains; None where none or several are."""
+    """For each instruction, the name of the file whose description the instruction contains.
+
+    The longest description counts. The name is None if no file fits, or several files fit.
+
+    Args:
+        about: `Checkout.about`.
+    """
     by_text = [(_squeezed(_text(item, "description")), _text(item, "file")) for item in about]
     names: list[str | None] = []
     for instruction in instructions:
@@ -163,6 +193,7 @@ def names_of_instructions(
 
 
 def _squeezed(text: str) -> str:
+    """The text without white space, in which copies of a text may differ."""
     return "".join(text.split())
 
 
@@ -175,7 +206,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON list.
 
     Raises:
-        UsageError: the file is not there, or holds something else.
+        UsageError: the file is missing, or is no list of objects.
     """
     if not path.is_file():
         raise UsageError("there is no such file", file=str(path), remedy=REMEDY)

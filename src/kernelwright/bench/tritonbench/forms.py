@@ -1,7 +1,9 @@
-"""Texts that pose one call of a function: inputs to draw, and a `fused_operator` that calls it.
+"""Texts that pose one call of a function to the judge.
 
-The adapter stands below the golden function and below a prediction alike. It passes tensors at
-their places, spells out all other arguments, and returns the tensors of the result in a list.
+The judge needs a `get_inputs` that draws the tensors of the call. The judge also needs a
+`fused_operator` that makes the call: the adapter. The same adapter stands below the golden function
+and below a prediction. The adapter passes the tensors at their places, and spells out all other
+arguments. The adapter returns a list with the tensors of the result.
 """
 
 import math
@@ -14,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 MAX_LITERAL = 4_096
-"""The most elements of a tensor whose values are spelled out."""
+"""The most elements of a tensor whose values are written into the text."""
 _DEVICE = re.compile(r"(?:cpu|cuda)(?::\d+)?")
 _PLAIN = (bool, int, str, type(None))
 
@@ -25,25 +27,26 @@ class Unposable(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallForm:
-    """A call of a function, as text with places for its tensors."""
+    """A recorded call of a function, as text with places for its tensors."""
 
     function: str
-    """Expression of the function, in the file's own names."""
+    """The name of the function in the file."""
     arguments: str
+    """The text of all arguments. Tensors are named x0, x1 and so on."""
     tensors: tuple[torch.Tensor, ...]
-    """As they were before the call; the adapter names them x0, x1 and so on."""
+    """The tensors x0, x1 and so on, as they were before the call."""
     positions: tuple[int, ...]
-    """The leaf of the flattened (args, kwargs) that each tensor is."""
+    """For each tensor, its number among the leaves of (args, kwargs)."""
     results: tuple[str, ...]
-    """An expression of `result` for each tensor of the result."""
+    """For each tensor of the result, an expression of `result`, "result[0]" for example."""
     leaves: tuple[int, ...]
-    """The leaf of the flattened result that each of them is."""
+    """For each tensor of the result, its number among the leaves of the result."""
     changed: tuple[int, ...]
-    """Tensors that the call changes in place."""
+    """The numbers of the tensors that the call changes in place."""
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """All that the call's texts depend on, but for the values of its tensors."""
+        """A key that is equal for two calls if their texts differ only in values of tensors."""
         types = tuple((tuple(t.shape), t.stride(), t.dtype) for t in self.tensors)
         return (self.function, self.arguments, types, self.results, self.changed)
 
@@ -51,8 +54,8 @@ class CallForm:
         """The text of `fused_operator`.
 
         Args:
-            order: the tensors, in the order of the parameters.
-            results: expressions of `result` to return, before the changed tensors.
+            order: numbers of the tensors, in the order of the parameters.
+            results: expressions of `result` to return. The changed tensors follow in the list.
         """
         lines = [f"def fused_operator({', '.join(f'x{i}' for i in order)}):"]
         # The caller's inputs stay as they are: a changed tensor is a result instead.
@@ -63,15 +66,16 @@ class CallForm:
         return "\n\n\nimport torch\n\n\n" + "\n".join(lines) + "\n"
 
     def own_adapter(self) -> str:
-        """The adapter with all tensors and results, in their own order."""
+        """The adapter with all tensors and results, in the order of the call."""
         return self.adapter(range(len(self.tensors)), self.results)
 
     def inputs(self, *, fresh: bool) -> str:
         """The text of `get_inputs`.
 
         Args:
-            fresh: draw floats anew in the recorded range; else scale the recorded values, which
-                keeps properties such as symmetry.
+            fresh: whether floating-point tensors are drawn in the recorded range. Otherwise the
+                recorded values are multiplied by a drawn factor, which keeps properties such as
+                symmetry.
 
         Raises:
             Unposable: a tensor cannot be drawn.
@@ -83,11 +87,20 @@ class CallForm:
 
 
 def check_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises `Unposable`: an argument cannot be spelled out, or none is a tensor."""
+    """Check that a call can be written as text.
+
+    Raises:
+        Unposable: an argument cannot be spelled out, or no argument is a tensor.
+    """
     _arguments(args, kwargs)
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, list[torch.Tensor]]:
+    """The text of the arguments, and the tensors that this text names.
+
+    Raises:
+        Unposable: as `check_arguments`.
+    """
     tensors: list[torch.Tensor] = []
     words = [_expression(value, tensors) for value in args]
     words += [f"{key}={_expression(value, tensors)}" for key, value in kwargs.items()]
@@ -106,12 +119,15 @@ def call_form(
     """The form of a recorded call.
 
     Args:
-        args: as before the call.
-        kwargs: as before the call.
-        changed: positions among the tensors of the arguments.
+        function: the name of the function in the file.
+        args: the arguments as they were before the call.
+        kwargs: the keyword arguments as they were before the call.
+        result: the result of the call.
+        changed: numbers of the tensors that the call changed, among the tensors of the arguments.
 
     Raises:
-        Unposable: an argument cannot be spelled out, or the call gives no tensor.
+        Unposable: an argument cannot be spelled out, or the call neither returns nor changes a
+            tensor.
     """
     arguments, tensors = _arguments(args, kwargs)
     flat = pytree.tree_leaves((args, kwargs))
@@ -135,7 +151,8 @@ def call_form(
 
 
 def _expression(value: Any, tensors: list[torch.Tensor]) -> str:
-    """Python text of an argument. Tensors are appended to `tensors`, and named by their place."""
+    """The Python text of an argument. A tensor is appended to `tensors`; its number makes its
+    name."""
     if isinstance(value, torch.Tensor):
         tensors.append(value)
         return f"x{len(tensors) - 1}"
@@ -157,7 +174,7 @@ def _expression(value: Any, tensors: list[torch.Tensor]) -> str:
 
 
 def _draw(tensor: torch.Tensor, *, fresh: bool) -> str:
-    """An expression that draws a tensor like a recorded one, on the default device."""
+    """An expression that draws a tensor like a recorded tensor, on the default device."""
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise Unposable(f"an input has the layout {tensor.layout}")
     dtype, shape = tensor.dtype, tuple(tensor.shape)
@@ -174,7 +191,8 @@ def _draw(tensor: torch.Tensor, *, fresh: bool) -> str:
 
 
 def _floats(tensor: torch.Tensor, shape: tuple[int, ...]) -> str:
-    """Draws of the recorded spread. Numbers of one sign keep it: they may be variances."""
+    """An expression that draws numbers of the recorded spread. If all recorded numbers have one
+    sign, the drawn numbers have this sign too: the numbers may be variances."""
     if not tensor.numel():
         return f"torch.empty({shape})"
     values = tensor.double()
@@ -187,8 +205,9 @@ def _floats(tensor: torch.Tensor, shape: tuple[int, ...]) -> str:
 
 
 def _integers(tensor: torch.Tensor) -> str:
-    """Recorded integers and flags, which may be indices, lengths or offsets; drawn in their range
-    where there are too many to spell out."""
+    """An expression of recorded integers or flags. They are repeated exactly, because they may be
+    indices, lengths or offsets. Only a tensor that is too large for the text is drawn, in the
+    recorded range."""
     if tensor.numel() <= MAX_LITERAL:
         return _literal(tensor)
     low, high = int(tensor.min().item()), int(tensor.max().item())
@@ -196,6 +215,11 @@ def _integers(tensor: torch.Tensor) -> str:
 
 
 def _literal(tensor: torch.Tensor) -> str:
+    """An expression with all values of a tensor.
+
+    Raises:
+        Unposable: the tensor has too many values.
+    """
     if tensor.numel() > MAX_LITERAL:
         raise Unposable("an input has too many values to spell out")
     shape = tuple(tensor.shape)
@@ -204,7 +228,11 @@ def _literal(tensor: torch.Tensor) -> str:
 
 
 def _laid_out(tensor: torch.Tensor, text: str) -> str:
-    """The drawn tensor in the recorded memory layout."""
+    """An expression that puts a drawn tensor into the recorded memory layout.
+
+    Args:
+        text: the expression that draws the tensor.
+    """
     if tensor.is_contiguous() or not tensor.numel():
         return text
     shape, strides = tuple(tensor.shape), tensor.stride()

@@ -2,10 +2,12 @@
 
     python -m kernelwright.bench.tritonbench.posing
 
-reads one JSON object a line, {"name", "golden", "tail", "channel", "device"}. The answer is a list
-of the calls that the tests make of the file's functions. A call has "program" and "reference",
-texts for the judge, and "adapter", which goes below a prediction. Or it has "refused", the reason
-why the judge cannot pose it.
+reads a JSON object from each line, with the fields "name", "golden", "tail", "channel" and
+"device". The answer lists the calls of the file's functions that the tests make (`pose_file`).
+
+A call that can be posed has "reference", a text for the judge, and "adapter", which goes below a
+prediction. A call that can be lowered has its program in "program". A call that cannot be posed has
+the reason in "refused".
 """
 
 import linecache
@@ -28,7 +30,7 @@ from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import to_text
 
 MAX_CALLS = 32
-"""The most calls of a file that are posed."""
+"""The most calls of a file that are recorded."""
 MAX_REASON = 200
 
 Space = dict[str, Any]
@@ -37,8 +39,11 @@ Space = dict[str, Any]
 def pose_file(job: Record) -> Record:
     """The calls of a file, in the order of its tests.
 
+    Args:
+        job: the fields that the module names.
+
     Returns:
-        {"calls": [...], "refused": why there are none, or None}.
+        {"calls": [...], "refused": the reason why the list is empty, or None}.
     """
     module = types.ModuleType(job["name"].removesuffix(".py"))
     calls: list[Record] = []
@@ -51,7 +56,8 @@ def pose_file(job: Record) -> Record:
 
 @contextmanager
 def _importable(module: types.ModuleType) -> Iterator[None]:
-    """Let tests import their file by its name, unless something else has this name."""
+    """A context in which tests can import their file by its name, unless another module has this
+    name."""
     name = module.__name__
     if name in sys.modules:
         yield
@@ -64,7 +70,7 @@ def _importable(module: types.ModuleType) -> Iterator[None]:
 
 
 def _record_calls(job: Record, space: Space, calls: list[Record]) -> str | None:
-    """Append the calls of a file; return how its code failed, if it did."""
+    """Append the calls of a file to a list; return a text about a failure of its code, or None."""
     golden, tail = (_for_device(job[key], job) for key in ("golden", "tail"))
     try:
         _execute(golden, job["name"], space)
@@ -103,7 +109,7 @@ def _execute(text: str, name: str, space: Space) -> None:
 
 
 def _called_names(space: Space, tail: str) -> list[str]:
-    """Functions of the file that its tests name. Classes and kernels themselves are none."""
+    """The names of the file's functions that its tests name. Classes and kernels are left out."""
     words = {word for code in _codes(compile(tail, "tail", "exec")) for word in code.co_names}
     return [
         name
@@ -129,16 +135,22 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class _Recorder:
-    """Replaces functions of a file: poses each outermost call, then makes it."""
+    """Replaces functions of a file: each outermost call is posed, and then made.
+
+    Args:
+        job: as for `pose_file`.
+        calls: the list to which calls are appended.
+    """
 
     def __init__(self, job: Record, calls: list[Record]) -> None:
         self._job, self._calls = job, calls
         self._is_inside = False
         self._alike: dict[tuple[object, ...], Record] = {}
-        """Calls that differ in values of tensors alone are posed once: lowering takes seconds."""
+        """Signature of a call -> the texts. Calls that differ only in values of tensors share their
+        texts, because lowering takes seconds."""
 
     def replacing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function in place of one of the file's."""
+        """A function that records its outermost calls and then calls a function of the file."""
 
         def recorded(*args: Any, **kwargs: Any) -> Any:
             if self._is_inside or len(self._calls) >= MAX_CALLS:
@@ -187,7 +199,8 @@ class _Recorder:
     def _reference(
         self, form: CallForm, lowered: Lowered | None, results: list[torch.Tensor]
     ) -> Record:
-        """The texts for the judge: a program where the call is one, else the golden code itself."""
+        """The texts for the judge: the program of the call, or the golden code if the call has no
+        program."""
         if lowered is not None and (adapter := _adapter_of(lowered, form)) is not None:
             text = to_text(lowered.program)
             return {"reference": text, "adapter": adapter, "posed_as": "program"}
@@ -204,6 +217,7 @@ class _Recorder:
 
 
 def _drawn_results(text: str, job: Record) -> list[torch.Tensor]:
+    """The results of a text's `fused_operator` on inputs of its `get_inputs`."""
     space: Space = {"__name__": "posed"}
     _execute(_for_device(text, job), "posed.py", space)
     torch.manual_seed(0)
@@ -213,7 +227,11 @@ def _drawn_results(text: str, job: Record) -> list[torch.Tensor]:
 
 
 def _check(drawn: list[torch.Tensor], recorded: list[torch.Tensor]) -> None:
-    """Raises `Unposable`: results of drawn inputs are mostly NaN, where the recorded are not."""
+    """Check that drawn inputs suit the function.
+
+    Raises:
+        Unposable: the results on drawn inputs are mostly NaN, and the recorded results are not.
+    """
     if _nans(drawn) > 0.5 and _nans(recorded) < 0.5:
         raise Unposable("results on drawn inputs are not numbers")
 
@@ -226,10 +244,10 @@ def _nans(values: list[torch.Tensor]) -> float:
 def _form(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Space
 ) -> tuple[CallForm, list[torch.Tensor]]:
-    """The form of a call and its results, from two calls under other seeds.
+    """The form of a call, and its results. The call is made twice, under different seeds.
 
     Raises:
-        Unposable: the results differ, so the call draws random numbers; or as `call_form`.
+        Unposable: the two results differ, so the call draws random numbers; or as `call_form`.
     """
     check_arguments(args, kwargs)  # an object that a call changes would seem to be a random draw
     before = _copied((args, kwargs))
@@ -270,7 +288,7 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _are_alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    """Whether results differ by no more than another order of summation makes."""
+    """Whether two lists of results are equal, apart from rounding in another order of summation."""
 
     def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
         if a.shape != b.shape or not (a.is_floating_point() or a.is_complex()):
@@ -281,8 +299,8 @@ def _are_alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
 
 
 def _adapter_of(lowered: Lowered, form: CallForm) -> str | None:
-    """The adapter between a prediction and the program of its task; None where the two differ in
-    more than the order of inputs and results."""
+    """The adapter that calls a prediction with the inputs of the call's program. None if prediction
+    and program differ in more than the order of inputs and results."""
     sources, program = lowered.sources, lowered.program
     places = [source.position for source in sources]
     changes = (lowered.mutations, lowered.input_mutations, lowered.carried_outputs, form.changed)

@@ -1,8 +1,10 @@
-"""Predicted files for the tasks of a channel: a folder of FILE.py, or JSONL as models' runs have.
+"""Reads predicted code for the tasks of a channel: a folder of FILE.py, or a JSONL file of a
+model's answers.
 
-A file of a folder may have the tests of its task below a line of #s, as the benchmark's scripts
-write files. The text above counts. A line of JSONL has the model's text in "predict" and names its
-task by "instruction" or "prompt" (channel T), or by "label", the golden text (channel G).
+A file of a folder may have the tests of its task below a ruler, because the benchmark's scripts
+write such files. Only the text above the ruler counts. A line of JSONL has the model's text in
+"predict". The task is named by "instruction" or "prompt" (channel T), or by "label", the golden
+text (channel G).
 """
 
 import re
@@ -23,14 +25,16 @@ _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```[ \t]*$|\Z)", re.MULT
 _END_MARK = re.compile(r"<\|(?:im_end|EOT)\|>|</s>")
 """Marks of a model's template that some runs keep."""
 _DESCRIPTION = "Functional Description:"
-"""Prompts with examples have several; the last one is the task's."""
+"""The heading of a description. A prompt with examples has several descriptions. The last
+description is of the task."""
 
 
 def read_predictions(path: Path, checkout: Checkout) -> Mapping[str, str]:
     """File's name -> the predicted code.
 
     Raises:
-        UsageError: there is nothing to read, or nothing that belongs to a task.
+        UsageError: the path does not exist, a line has no text "predict", or no prediction belongs
+            to a task of the channel.
     """
     if path.is_dir():
         predictions = {file.name: _source(file) for file in sorted(path.glob("*.py"))}
@@ -46,7 +50,7 @@ def read_predictions(path: Path, checkout: Checkout) -> Mapping[str, str]:
         raise UsageError(
             f"no prediction for a task of channel {checkout.channel}",
             file=str(path),
-            remedy="name the files as the tasks are named, or give the other --channel",
+            remedy="give the files the names of the tasks, or give the other --channel",
         )
     return predictions
 
@@ -81,7 +85,7 @@ def _field(line: Record, key: str) -> str:
 
 
 def code_of(text: str) -> str:
-    """The last block of code of a model's answer, or the text where there is no fence."""
+    """The last fenced block of code in a model's answer; the whole text if there is no fence."""
     text = _unmarked(text)
     blocks = _FENCE.findall(text)
     return str(blocks[-1]) if blocks else text

@@ -1,8 +1,8 @@
 """Scores code for TritonBench: by the benchmark's own metrics, and by our judge, call by call.
 
-The folder of a run has the tasks' calls, the scripts that were run, a policy's answers, and the
-judge's records under `judged/`. An interrupted run continues all of them. `records.jsonl`, with a
-case for each task, is written anew from them.
+The folder of a run has files of intermediate results: the calls of the tasks, the results of
+scripts, a policy's answers, and the judge's records under `judged/`. An interrupted run continues
+these files. `records.jsonl`, with a case for each task, is computed from these files at the end.
 """
 
 import os
@@ -38,7 +38,7 @@ from kernelwright.verify.many.run_folder import RunFolder
 
 COMMAND = "eval tritonbench"
 INTERPRET = "TRITON_INTERPRET"
-"""Triton's own environment variable."""
+"""Triton's environment variable: "1" makes kernels run in the interpreter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,21 +48,23 @@ class TritonBenchPlan:
     files: Sequence[BenchFile]
     channel: str
     label: str
-    """The writer of the code, in records."""
+    """The name of the code's writer in records."""
     recipe: JudgeRecipe
-    """Resolved."""
+    """The settings of the judge. The device must be "cpu" or "cuda"."""
     out: Path
+    """The folder of the run."""
     workers: int
-    """The number of processes that pose calls or run scripts at once."""
+    """The number of processes that pose calls or run scripts at the same time."""
     judges: int | None
     """The number of judges; None: as many as the cores and the GPUs allow."""
     timeout_s: float
-    """The most seconds of one script."""
+    """The most seconds that a script may take."""
     facts: Record
     """More settings for the head of the records."""
 
     @property
     def stages(self) -> StagePlan:
+        """The settings of the two stages before the judge."""
         return StagePlan(
             out=self.out,
             channel=self.channel,
@@ -72,7 +74,7 @@ class TritonBenchPlan:
         )
 
     def head(self) -> Record:
-        """The settings that all cases rest on: the same whenever the run is resumed."""
+        """The settings that all cases depend on. A run can be resumed only with the same head."""
         judging = {
             key: getattr(self.recipe, key)
             for key in ("device", "precision", "mode", "grade", "checks", "timing")
@@ -88,11 +90,12 @@ def score(plan: TritonBenchPlan, predictions: Mapping[str, str], say: Say) -> Re
         predictions: file's name -> code.
 
     Returns:
-        The judge's summary, with `left`: tasks without a case, since our side failed.
+        The judge's summary, with "left": the number of tasks that have no case because of a fault
+        of ours.
 
     Raises:
-        UsageError: the folder holds a run with other settings, or this machine cannot confine
-            foreign code.
+        UsageError: the folder has a run with other settings, or this machine cannot confine foreign
+            code.
         InfraError: no judge can be started.
     """
     require_guards(plan.recipe.device)
@@ -146,21 +149,30 @@ def _jobs(
 
 
 def examine_policy(plan: TritonBenchPlan, asking: Asking, say: Say) -> Record:
-    """Ask a policy for kernels of the programs that the tasks' calls are, and judge its answers.
+    """Ask a policy for kernels, and judge its answers. Each call of a task that can be lowered is a
+    program for the policy.
 
-    Returns, Raises: as `score`; also InfraError: the policy failed. Its answers are kept.
+    Args:
+        asking: the policy and the settings of the questions.
+
+    Returns:
+        As `score`.
+
+    Raises:
+        UsageError: as `score`.
+        InfraError: no judge can be started, or the policy failed. Its earlier answers are kept.
     """
     calls = posed_tasks(plan.stages, plan.files, say)
     problems = {file.name: _problems(file, PosedCalls(calls[file.name])) for file in plan.files}
-    flat = [problem for own in problems.values() for problem in own]
-    _, answers = ask(asking, flat, plan.out / ANSWERS, say)
+    all_problems = [problem for of_task in problems.values() for problem in of_task]
+    _, answers = ask(asking, all_problems, plan.out / ANSWERS, say)
 
     def case_of(file: BenchFile, outcomes: Outcomes) -> Record | None:
         posed = PosedCalls(calls[file.name])
-        own = [(p.name, answers.get(p.name, [])) for p in problems[file.name]]
-        return case_of_answers(file, posed, own, outcomes, plan.recipe)
+        own_answers = [(p.name, answers.get(p.name, [])) for p in problems[file.name]]
+        return case_of_answers(file, posed, own_answers, outcomes, plan.recipe)
 
-    return _judged(plan, list(jobs_of(flat, answers)), case_of, say)
+    return _judged(plan, list(jobs_of(all_problems, answers)), case_of, say)
 
 
 def _problems(file: BenchFile, calls: PosedCalls) -> list[Problem]:
@@ -176,10 +188,11 @@ def _judged(
     case_of: Callable[[BenchFile, Outcomes], Record | None],
     say: Say,
 ) -> Record:
-    """Judge the jobs, and write the cases; of a run that is cut short, those that are known.
+    """Judge the jobs, and write the cases. If the judging is interrupted, the known cases are
+    written.
 
     Args:
-        case_of: makes the case of a task; None where our side failed.
+        case_of: makes the case of a task; None if a fault of ours left the task undone.
     """
     folder = plan.out / JUDGED
     pools = local_pools(plan.recipe, plan.judges)
@@ -199,7 +212,7 @@ def _unusable(folder: Path, plan: TritonBenchPlan) -> dict[str, str]:
 
 
 def _write(plan: TritonBenchPlan, cases: Sequence[Record | None]) -> int:
-    """Write head and cases; return the number of tasks that have none."""
+    """Write the head and the cases; return the number of tasks without a case."""
     whole = [case | {"policy": plan.label} for case in cases if case is not None]
     left = len(cases) - len(whole)
     head = plan.head() | {"environment": record.environment(), "cases": len(cases), "left": left}
@@ -209,8 +222,8 @@ def _write(plan: TritonBenchPlan, cases: Sequence[Record | None]) -> int:
 
 @contextmanager
 def _interpreted(plan: TritonBenchPlan) -> Iterator[None]:
-    """Have golden kernels run in Triton's interpreter, in all processes that are started inside,
-    where there is no GPU. Guests choose for themselves."""
+    """A context for tasks of Triton kernels on a machine without a GPU: all processes that start in
+    the context use Triton's interpreter. Guests set the variable themselves."""
     before = os.environ.get(INTERPRET)
     if plan.channel == "G" and plan.recipe.device == "cpu":
         os.environ[INTERPRET] = "1"

@@ -1,4 +1,4 @@
-"""Spreads items over threads that each own a process, and gives results as they come."""
+"""Distributes items over threads, each with a process of its own, and yields the results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,21 +19,27 @@ def spread(
     opened: Callable[[int, str], AbstractContextManager[Owned]],
     work: Callable[[Owned, Item], Result],
 ) -> Iterator[Result]:
-    """Yield the results, in the order in which they are ready.
+    """Yield the result of each item, in the order in which results are ready.
 
     Args:
-        opened: makes what a thread owns, of its number and its GPU ("" where there is none).
-        work: may raise; the error ends all threads after their present items.
+        workers: the most threads.
+        opened: makes the process of a thread, from the number of the thread and its GPU. The GPU
+            is "" if the machine has no GPU.
+        work: computes the result of an item with the process of a thread.
+
+    Raises:
+        Exception: whatever `opened` or `work` raises. All threads end after their present items.
     """
     left, results = SimpleQueue[Item](), SimpleQueue[Result | BaseException]()
     for item in items:
         left.put(item)
-    cards = gpus() or [""]
+    gpus_or_none = gpus() or [""]
 
     def serve(number: int) -> None:
         try:
-            with opened(number, cards[number % len(cards)]) as owned, suppress(Empty):
-                while True:
+            gpu = gpus_or_none[number % len(gpus_or_none)]
+            with opened(number, gpu) as owned, suppress(Empty):
+                while True:  # until `left` is empty
                     results.put(work(owned, left.get_nowait()))
         except BaseException as error:
             results.put(error)
@@ -48,7 +54,9 @@ def spread(
                 if isinstance(result, BaseException):
                     raise result
                 yield result
-        finally:  # where the caller takes no more, threads end after their present items
+        finally:
+            # If the caller takes no more results, empty the queue. Threads then end after their
+            # present items.
             with suppress(Empty):
                 while True:
                     left.get_nowait()

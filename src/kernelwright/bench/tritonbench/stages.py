@@ -1,4 +1,5 @@
-"""The two stages before the judge: tasks are posed, and scripts are run. Both resume from files."""
+"""The two stages before the judge. The first stage poses the calls of the tasks to the judge. The
+second stage runs scripts as the benchmark does. Both stages continue files of an earlier run."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,27 +20,36 @@ from kernelwright.sandbox.host.scripts import ScriptOutcome, ScriptRunner
 
 WORKER = "kernelwright.bench.tritonbench.posing"
 CALLS, SCRIPTS = "calls.jsonl", "scripts.jsonl"
-"""Files of a run's folder."""
+"""Files in the folder of a run: the calls of the tasks, and the results of the scripts."""
 POSING, RUNNING = "eval tritonbench: calls", "eval tritonbench: scripts"
 POSED_S = 8
-"""A task's calls are lowered and made several times: so many times a script's seconds."""
+"""The time limit of posing a task, in time limits of a script: posing lowers the calls, and makes
+them several times."""
 MAX_MESSAGE = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StagePlan:
-    """Where and how the stages work."""
+    """The settings of the two stages."""
 
     out: Path
+    """The folder of the run."""
     channel: str
+    """"T" or "G"."""
     device: str
     """"cpu" or "cuda"."""
     workers: int
+    """The number of processes that work at the same time."""
     timeout_s: float
-    """The most seconds of one script."""
+    """The most seconds that a script may take."""
 
     def head(self, command: str) -> Record:
-        """The settings of a file of the folder. Neither file depends on who writes the code."""
+        """The first record of a stage's file. The record does not name the writer of the code,
+        because results of the stages do not depend on the writer.
+
+        Args:
+            command: `POSING` or `RUNNING`.
+        """
         options = {"channel": self.channel, "device": self.device, "timeout_s": self.timeout_s}
         return {"record": "run", "command": command, "options": options}
 
@@ -48,7 +58,8 @@ class StagePlan:
 
 
 def posed_tasks(plan: StagePlan, files: Sequence[BenchFile], say: Say) -> dict[str, Record]:
-    """File's name -> its line of calls. Tasks in the file of an earlier run are not posed again.
+    """File's name -> record with the calls of the task. Tasks that an earlier run posed are not
+    posed again.
 
     Raises:
         UsageError: the earlier run had other settings.
@@ -98,7 +109,7 @@ def _posed(plan: StagePlan, worker: BenchWorker, file: BenchFile) -> Record:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BenchScript:
-    """Code above, and the tests of a task below."""
+    """A script as the benchmark runs it: code, with the tests of the task below."""
 
     name: str
     """The name of the task's file."""
@@ -106,16 +117,23 @@ class BenchScript:
 
     @classmethod
     def of(cls, file: BenchFile, code: str, device: str) -> "BenchScript":
+        """The script of a task.
+
+        Args:
+            code: the golden code or a prediction.
+            device: "cpu" or "cuda".
+        """
         return cls(name=file.name, text=on_device(f"{code}\n{file.tail}", device))
 
     @property
     def digest(self) -> str:
+        """The key of the script in the file of results."""
         return digest(self.text)
 
 
 def run_scripts(plan: StagePlan, scripts: Iterable[BenchScript], say: Say) -> Mapping[str, Record]:
-    """Digest of a script -> its line. Scripts in the file of an earlier run are not run again, and
-    those that our side failed to run have no line.
+    """Digest of a script -> record of its result. Scripts that an earlier run has run are not run
+    again. A script that could not be run because of a fault of ours has no record.
 
     Raises:
         UsageError: the earlier run had other settings.
@@ -162,10 +180,10 @@ def _last_line(outcome: ScriptOutcome) -> str:
 
 
 def lines_of(path: Path, head: Record) -> list[Record]:
-    """The lines of a file of the run's folder; its head is written where there is none.
+    """The records of a file in the folder of a run, without the head. A new file gets the head.
 
     Raises:
-        UsageError: the file was begun with other settings.
+        UsageError: the file has a head with other settings.
     """
     record.cut_torn_line(path)
     lines = list(record.read(path)) if path.exists() else []

@@ -17,15 +17,17 @@ from kernelwright.report.suite.tables import Rows
 CHARTED = (EAGER, COMPILE)
 """Baselines with charts."""
 LARGEST_P, STEPS_OF_P = 3.0, 60
+"""The end of the horizontal axis of fast_p, and the number of steps up to there."""
 EDGES = (0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Speed-ups where a bar of the distribution ends and the next bar begins."""
+"""Speed-ups where a bar of the distribution ends and the next bar begins. A bar that begins at 1
+leaves out the tasks of `SAME`."""
 SAME = "1"
 """The bar of the tasks that are exactly as fast, because the user gets the baseline itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A chart, and its values as a table with a heading."""
+    """A chart, either a curve or bars, and its values as a table with a heading."""
 
     title: str
     note: str
@@ -35,8 +37,10 @@ class Figure:
 
 
 def figures(cases: Sequence[CaseLine]) -> list[Figure]:
-    """The charts of a run, for each baseline that was timed: fast_p over p, and how speed-ups are
-    distributed. Only first answers count."""
+    """The charts of a run: curves of KernelBench's fast_p, and the distribution of the speed-ups.
+
+    Each baseline that was timed has both charts. Only the first answer to each task counts.
+    """
     firsts = first_samples(cases)
     timed = [name for name in CHARTED if is_timed(name, firsts)]
     levels: dict[str, list[CaseLine]] = {}
@@ -73,19 +77,22 @@ def _distribution(baseline: str, cases: Sequence[CaseLine]) -> Figure:
     counts = distribution(ratios)
     title = f"Speed-ups over {label}, as delivered"
     note = (
-        "A bar counts the tasks from the speed-up below the bar up to that of the next bar."
+        "A bar counts the tasks from its own speed-up up to the speed-up of the next bar."
         f' "{SAME}" counts the tasks whose user gets {label} itself.'
         f" Tasks without a time: {len(cases) - len(ratios)}."
     )
-    rows: Rows = [("speed-up", "tasks"), *((label, str(number)) for label, number, _ in counts)]
-    bars = bar_chart(title, [(short, number) for _, number, short in counts])
+    rows: Rows = [("speed-up", "tasks"), *((span, str(number)) for span, number, _ in counts)]
+    bars = bar_chart(title, [(mark, number) for _, number, mark in counts])
     return Figure(title=title, note=note, rows=rows, bars=bars)
 
 
 def distribution(ratios: Sequence[float]) -> list[tuple[str, int, str]]:
-    """(range in words, number of ratios, label of the bar), the smallest ratios first.
+    """The number of speed-ups in each range, the smallest speed-ups first.
 
-    A ratio of exactly 1 has a range of its own.
+    A speed-up of exactly 1 has a range of its own, because the user then gets the baseline itself.
+
+    Returns:
+        Triples: the range in words, the number of speed-ups, and the label of the bar.
     """
     ends = (0.0, *EDGES, math.inf)
     number_of = Counter(

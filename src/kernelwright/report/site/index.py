@@ -1,4 +1,4 @@
-"""The first page of a site: a headline, the table that a reader needs, and links to all pages."""
+"""The first page of a site: a headline, a table of all runs and levels, and links to all pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ NUM_VALUES = 3
 """Figures of a training run on the first page."""
 
 Summaries = Sequence[tuple[SiteRun, Sequence[LevelSummary]]]
+"""Each run with the summaries of its levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,14 @@ def page(
     """The first page as HTML text.
 
     Args:
-        levels: each run with the summaries of its levels.
-        pairs: the compared runs.
-        comparisons: pages that show several training runs in the same charts.
+        records: training runs, modules and other files; `levels` has the runs of suites.
+        levels: each run of a suite with the summaries of its levels.
+        pairs: pairs of runs that have a page of their own.
+        comparisons: links to pages that show several training runs in the same charts.
     """
     return template("site/index.html").render(
         sentences=sentences(levels),
-        summary=reader_rows(levels, "/index.html"),
+        summary=level_rows(levels, "/index.html"),
         pairs=[_pair_link(pair) for pair in pairs],
         trainings=[*map(_training_link, records.trainings), *comparisons],
         modules=list(map(_module_link, records.modules)),
@@ -57,29 +59,35 @@ def page(
 
 
 def sentences(levels: Summaries) -> list[str]:
-    """The headline over all levels that were timed, or over all levels without times; then how much
-    the site holds."""
-    every = [level for _, own in levels for level in own]
-    if not every:
-        return ["No run of a suite is here."]
-    timed = [level for level in every if level.is_timed]
-    shown = timed or every
-    num_delivered, num = sum(level.delivered for level in shown), sum(x.tasks for x in shown)
-    first = f"Users get verified kernels for {count(num_delivered)} of {count(num)} tasks"
-    first += f" in {_counted_noun(len(timed), 'timed level')}." if timed else ". Nothing was timed."
+    """The headline, and a sentence about the number of runs and tasks.
+
+    The headline covers the levels that were timed. If no level was timed, it covers all levels.
+    """
+    all_levels = [level for _, levels_of_run in levels for level in levels_of_run]
+    if not all_levels:
+        return ["This site has no run of a suite."]
+    timed = [level for level in all_levels if level.is_timed]
+    shown = timed or all_levels
+    num_delivered = sum(level.delivered for level in shown)
+    num_tasks = sum(level.tasks for level in shown)
+    headline = f"Users get verified kernels for {count(num_delivered)} of {count(num_tasks)} tasks"
+    place = f" in {_with_plural(len(timed), 'timed level')}."
+    headline += place if timed else ". Nothing was timed."
     ranges = [text for name in RIVALS if (text := _range(name, timed))]
     if ranges:
-        first += f" As delivered: {', '.join(ranges)} (geometric means of levels)."
-    tasks = count(sum(level.tasks for level in every))
-    return [first, f"This site holds {_counted_noun(len(levels), 'run')} with {tasks} tasks."]
+        headline += f" As delivered: {', '.join(ranges)} (geometric means of levels)."
+    tasks = count(sum(level.tasks for level in all_levels))
+    return [headline, f"This site holds {_with_plural(len(levels), 'run')} with {tasks} tasks."]
 
 
-def _counted_noun(number: int, noun: str) -> str:
+def _with_plural(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{count(number)} {noun}s"
 
 
 def _range(baseline: str, levels: Sequence[LevelSummary]) -> str:
-    """The smallest and the largest mean over a baseline; "" where no level was timed against it."""
+    """The smallest and the largest mean over a baseline; "" if no level was timed against the
+    baseline."""
     means = [level.means[baseline].value for level in levels if baseline in level.means]
     if not means:
         return ""
@@ -87,20 +95,21 @@ def _range(baseline: str, levels: Sequence[LevelSummary]) -> str:
     return f"{low if low == high else f'{low} to {high}'} over {BASELINES[baseline]}"
 
 
-def reader_rows(levels: Summaries, target: str) -> list[TableRow]:
+def level_rows(levels: Summaries, target: str) -> list[TableRow]:
     """A row for each level of each run.
 
     Args:
-        target: the page of a run, after the name of its folder; empty for rows without links.
+        target: the end of each link, "/index.html" for example. A link begins with the folder of
+            the run. With "", rows have no links.
     """
     return [
-        _reader_row(run, level, f"{run.slug}{target}" if target else "")
-        for run, own in levels
-        for level in own
+        _level_row(run, level, f"{run.slug}{target}" if target else "")
+        for run, levels_of_run in levels
+        for level in levels_of_run
     ]
 
 
-def _reader_row(run: SiteRun, level: LevelSummary, link: str) -> TableRow:
+def _level_row(run: SiteRun, level: LevelSummary, link: str) -> TableRow:
     settings = f"{run.policy}, {run.mode}, {run.precision}"
     return TableRow(
         f"{level.suite} {level.level}",
@@ -123,7 +132,8 @@ def _tasks(label: str, number: int, of: int, below: str = "") -> Cell:
 
 
 def _counted(label: str, counted: Counted, of: int) -> Cell:
-    """A cell that says how many of the counted kernels nobody receives."""
+    """A cell with a number of tasks, and below the number the tasks whose kernel is not
+    delivered."""
     below = f"{counted.not_delivered} of them not delivered" if counted.not_delivered else ""
     return _tasks(label, counted.tasks, of, below)
 
@@ -141,7 +151,7 @@ def _mean(label: str, mean: Mean | None, level: LevelSummary) -> Cell:
 
 
 def _interval(mean: Mean, level: LevelSummary) -> str:
-    """The interval, and the number of tasks where it is not all."""
+    """The interval of a mean. If the mean leaves out tasks, the number of its tasks follows."""
     num = f", n\u00a0=\u00a0{mean.num}" if mean.num < level.tasks else ""
     return f"{mean.low:.2f} to {mean.high:.2f}{num}"
 

@@ -1,4 +1,5 @@
-"""Figures of files whose records have no page of their own: a sentence for the first page."""
+"""Files whose records have no page of their own: the first page has a sentence of figures for each
+measurement in such a file."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,11 +28,17 @@ class OtherRecords:
     counts: str
     """The number of records of each kind."""
     figures: tuple[tuple[str, str], ...]
-    """A sentence about measured cases, and their device and commits; none for other kinds."""
+    """Pairs: a sentence about measured cases, then the device and the commits of these cases. The
+    tuple is empty if the file has no measurements."""
 
 
 def other_records(name: str, lines: Sequence[Record]) -> OtherRecords:
-    """The figures of a file."""
+    """The number of records of each kind in a file, and sentences about its measurements.
+
+    Args:
+        name: the name of the file on the page.
+        lines: all records of the file.
+    """
     kinds = Counter(str(line.get("record")) for line in lines)
     committed = [{**line, "commit": commit} for line, commit in with_commits(lines)]
     return OtherRecords(
@@ -49,18 +56,24 @@ def _origin(cases: Iterable[Any], lines: Sequence[Record]) -> str:
 
 
 def device_of(heads: Iterable[Record]) -> str:
-    """The GPUs of some runs; "CPU" for a run that names none."""
+    """The GPUs of some runs, separated by commas; "CPU" for a run without a GPU.
+
+    Args:
+        heads: records with the environment of a run; records without one are left out.
+    """
     gpus = [head["environment"].get("gpu") for head in heads if "environment" in head]
     names = dict.fromkeys(str(gpu).split(",")[0] if gpu else "CPU" for gpu in gpus)
     return ", ".join(names) or UNKNOWN
 
 
 def _figures(lines: Sequence[Record]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """A sentence for each kind of measurement among the records, and the cases that it is about."""
+    """A sentence for each kind of measurement among the records, and the cases that the sentence
+    counts."""
+    # A resumed run may record a case again. A dictionary keeps the last record of each case.
     if corpus := {(case["kind"], case["name"]): case for case in of_kind(lines, CorpusCaseLine)}:
-        yield f"Corpus: {corpus_sentence(cases := [*corpus.values()])}", cases
+        yield f"Corpus: {corpus_sentence([*corpus.values()])}", [*corpus.values()]
     if posed := {case["name"]: case for case in of_kind(lines, TritonBenchCaseLine)}:
-        yield _tritonbench(tasks := [*posed.values()]), tasks
+        yield _tritonbench([*posed.values()]), [*posed.values()]
     linted = {line["task"]: line for line in of_kind(lines, LintLine)}
     failed = {line["task"]: line for line in of_kind(lines, LintErrorLine)}
     if linted or failed:

@@ -25,28 +25,33 @@ KINDS = {
     "both": "correct in both",
     "neither": "correct in neither",
 }
+"""Kinds of tasks by the correctness of both answers, with the words of the page."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunPair:
-    """Two runs, and how they compare."""
+    """Two runs, and the comparison of their answers to common tasks."""
 
     before: SiteRun
     after: SiteRun
     slug: str
     levels: list[LevelComparison]
-    """Levels, and after several levels all tasks together."""
+    """The comparison of each level. If there are several levels, the last entry covers all
+    tasks."""
 
     @property
     def tasks(self) -> int:
+        """The number of common tasks."""
         return self.levels[-1].programs
 
     @property
     def gained(self) -> int:
+        """Answers that are correct in the second run alone."""
         return self.levels[-1].gained
 
     @property
     def lost(self) -> int:
+        """Answers that are correct in the first run alone."""
         return self.levels[-1].lost
 
 
@@ -55,6 +60,7 @@ def compared(before: SiteRun, after: SiteRun) -> RunPair | None:
     levels = compare_cases(cases_by_key(before.cases), cases_by_key(after.cases))
     if not levels:
         return None
+    # The row for all tasks would repeat the row of a single level.
     if len(levels) == 2 and levels[-1].level == ALL:
         levels = levels[:1]
     slug = f"{before.slug}--{after.slug}"
@@ -68,9 +74,9 @@ def page(pair: RunPair, links: Mapping[str, Mapping[Key, str]]) -> str:
         links: folder of a run in the site -> case -> its page in that folder.
     """
     before, after = cases_by_key(pair.before.cases), cases_by_key(pair.after.cases)
-    own = links[pair.after.slug]
+    pages = links[pair.after.slug]
     tasks = [
-        task_row(case, after[key], f"../{pair.after.slug}/{own[key]}")
+        task_row(case, after[key], f"../{pair.after.slug}/{pages[key]}")
         for key, case in before.items()
         if key in after
     ]
@@ -86,9 +92,15 @@ def page(pair: RunPair, links: Mapping[str, Mapping[Key, str]]) -> str:
 
 
 def task_row(before: CaseLine, after: CaseLine, link: str) -> TableRow:
-    """The row of a task that both runs have."""
-    was, now = over_eager(before), over_eager(after)
-    ratio = now / was if was and now else None
+    """The row of a task that both runs have.
+
+    Args:
+        before: the case of the first run.
+        after: the case of the second run.
+        link: path of the task's page in the second run.
+    """
+    speedup_before, speedup_after = over_eager(before), over_eager(after)
+    ratio = speedup_after / speedup_before if speedup_before and speedup_after else None
     return TableRow(
         case_name(after),
         link,
@@ -96,8 +108,8 @@ def task_row(before: CaseLine, after: CaseLine, link: str) -> TableRow:
         (
             Cell("before", _result(before), is_number=False),
             Cell("after", _result(after), is_number=False),
-            _speed("over eager before", was),
-            _speed("over eager after", now),
+            _speed("over eager before", speedup_before),
+            _speed("over eager after", speedup_after),
             _speed("after over before", ratio),
         ),
     )
@@ -118,15 +130,17 @@ def _speed(label: str, ratio: float | None) -> Cell:
 
 
 def pairs_of(runs: Sequence[SiteRun]) -> list[RunPair]:
-    """Each run beside the first run with a task in common, and beside the last such run before it.
+    """The comparisons of a site, in the order of the runs.
 
-    Every two of many runs would be too many pages: their number would grow with its square.
+    A run is compared with two earlier runs that have a common task: the first such run and the
+    last such run. A page for every pair of runs would be too many pages: their number would grow
+    with the square of the number of runs.
     """
     keys = [cases_by_key(run.cases).keys() for run in runs]
     pairs = []
-    for number, after in enumerate(runs):
-        earlier = [n for n in range(number) if not keys[n].isdisjoint(keys[number])]
-        for other in sorted({*earlier[:1], *earlier[-1:]}):
-            if (pair := compared(runs[other], after)) is not None:
+    for index, after in enumerate(runs):
+        earlier = [i for i in range(index) if not keys[i].isdisjoint(keys[index])]
+        for before in sorted({*earlier[:1], *earlier[-1:]}):
+            if (pair := compared(runs[before], after)) is not None:
                 pairs.append(pair)
     return pairs

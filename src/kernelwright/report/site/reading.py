@@ -21,7 +21,8 @@ from kernelwright.report.suite.page import RECORDS
 from kernelwright.report.training.run import Training, has_steps, read_training
 
 FOLDERS = COMPARED, MODULES, TRAININGS = ("compare", "modules", "training")
-"""Folders of a site beside those of runs."""
+"""Folders of a site for comparisons, modules and training runs. No folder of a run has these
+names."""
 REMEDY = "name a file of records, or a folder that `optimize`, `eval` or `train` wrote"
 TYPES = {
     **dict.fromkeys(("suite", "level", "policy", "mode", "precision", "name"), str),
@@ -29,7 +30,8 @@ TYPES = {
     **dict.fromkeys(("id", "sample"), int),
     "correct": bool,
 }
-"""Fields that every case has, or gets from the record of its run -> type."""
+"""Field of a case -> type. Every case has these fields, or gets them from the record of its
+run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +68,8 @@ class SiteRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedTraining:
+    """A run of `train`."""
+
     name: str
     slug: str
     training: Training
@@ -83,7 +87,7 @@ class NamedModule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SiteRecords:
-    """All that a site shows."""
+    """The runs and files that a site shows, in the order of the paths that the user named."""
 
     runs: tuple[SiteRun, ...]
     trainings: tuple[NamedTraining, ...]
@@ -98,6 +102,7 @@ def read_records(paths: Sequence[Path]) -> SiteRecords:
         UsageError: a path has no records, or a line is no record, or lacks a field.
     """
     files = [file_of(path) for path in paths]
+    # The names of runs come from folders, because most files are called records.jsonl.
     places = [file.parent if file.name == RECORDS else file.with_suffix("") for file in files]
     runs: list[SiteRun] = []
     trainings: list[NamedTraining] = []
@@ -183,6 +188,7 @@ def _runs_of(name: str, file: Path, lines: Sequence[Record], slugs: Slugs) -> It
 
 
 def _settings(file: Path, lines: Sequence[Record]) -> dict[tuple[str, str, str], _Setting]:
+    """(policy, mode, precision) -> the cases under this setting, and the heads of their runs."""
     settings: dict[tuple[str, str, str], _Setting] = {}
     head: Record = {}
     for number, line in enumerate(lines):
@@ -192,10 +198,11 @@ def _settings(file: Path, lines: Sequence[Record]) -> dict[tuple[str, str, str],
             continue
         case = _filled(line, head, number)
         _check(case, file, number + 1)
-        own = settings.setdefault((case["policy"], case["mode"], case["precision"]), _Setting())
-        own.cases[case["suite"], case["level"], case["id"], case["sample"]] = case
-        if head and head not in own.heads:
-            own.heads.append(head)
+        key = case["policy"], case["mode"], case["precision"]
+        setting = settings.setdefault(key, _Setting())
+        setting.cases[case["suite"], case["level"], case["id"], case["sample"]] = case
+        if head and head not in setting.heads:
+            setting.heads.append(head)
     return settings
 
 
@@ -203,7 +210,9 @@ def _filled(line: Record, head: Record, number: int) -> CaseLine:
     """A case with the fields that an older record lacks, from the record of its run.
 
     Args:
-        number: counts as the number of a task that has none.
+        line: the record of the case.
+        head: the record of the run, which precedes the case in the file.
+        number: the place of the line in the file; a case without an id gets this number as its id.
     """
     options = head.get("options", {})
     defaults = {
@@ -220,27 +229,27 @@ def _filled(line: Record, head: Record, number: int) -> CaseLine:
 
 
 def _check(case: CaseLine, file: Path, number: int) -> None:
-    """See that a case has its fields.
+    """Check that a case has all fields of `TYPES`.
 
     Raises:
-        UsageError: a field is missing or has a value of another type; names the line.
+        UsageError: a field is missing, or its value has another type. The error names the line.
     """
     for name, kind in TYPES.items():
         value = case.get(name)
         if type(value) is not kind:
             message = f"{name!r} is {value!r}" if name in case else f"{name!r} is missing"
-            remedy = f"mend or delete the line: {name!r} is to be of type {kind.__name__}"
+            remedy = f"mend or delete the line: the type of {name!r} must be {kind.__name__}"
             raise UsageError(message, file=str(file), line=number, remedy=remedy)
 
 
 def _in_order(key: tuple[str, str, int, int]) -> tuple[str, int, str, int, int]:
-    """To sort by: level L5 before L20."""
+    """The sort key of a case. The length of the level's name puts L5 before L20."""
     suite, level, number, sample = key
     return suite, len(level), level, number, sample
 
 
 def _commits(cases: Sequence[CaseLine], heads: Sequence[Record]) -> tuple[str, ...]:
-    """The commits that cases name. If no case names a commit, those of their runs."""
+    """The commits in the records of the cases. If no case has a commit, the commits of the runs."""
     of_cases = dict.fromkeys(str(case["commit"]) for case in cases if case.get("commit"))
     of_runs = [head.get("environment", {}).get("commit") for head in heads]
     return tuple(of_cases) or tuple(dict.fromkeys(str(commit) for commit in of_runs if commit))

@@ -1,4 +1,4 @@
-"""The page of one run: charts, the table of all tasks, failures in words."""
+"""The page of one run: charts, the table of all tasks, reasons of failures."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.report import words
 from kernelwright.report.rendering import asset, template
 from kernelwright.report.site.charts import figures
-from kernelwright.report.site.index import reader_rows
+from kernelwright.report.site.index import level_rows
 from kernelwright.report.site.reading import SiteRun
 from kernelwright.report.site.summary import LevelSummary, first_samples
 from kernelwright.report.suite import failures
@@ -18,20 +18,20 @@ from kernelwright.report.suite.scores import BASELINES, is_timed
 from kernelwright.report.suite.tables import Rows
 
 MOST_NAMED = 8
-"""Tasks that a reason names; the table of tasks has all."""
+"""The most tasks whose names stand beside a reason. The table of tasks has all names."""
 
 
 def page(run: SiteRun, levels: Sequence[LevelSummary], links: Mapping[Key, str]) -> str:
     """The page of a run as HTML text.
 
     Args:
-        levels: the summary of each level.
-        links: case -> path of its page, beside this page.
+        levels: the summary of each level of the run.
+        links: case -> name of the task's page, which lies beside this page.
     """
     baselines = [name for name in BASELINES if is_timed(name, run.cases)]
     return template("site/run.html").render(
         run=run,
-        summary=reader_rows([(run, levels)], ""),
+        summary=level_rows([(run, levels)], ""),
         figures=figures(run.cases),
         delivered=delivered_rows(run.cases),
         reasons=reason_rows(run.cases),
@@ -58,17 +58,17 @@ def reason_rows(cases: Sequence[CaseLine]) -> Rows:
         if not case["correct"]:
             wrong.setdefault(failures.reason(case), []).append(case)
     rows: Rows = [("reason", "answers", "tasks")]
-    for reason, own in sorted(wrong.items(), key=lambda pair: -len(pair[1])):
-        names = [case["name"] for case in own[:MOST_NAMED]]
-        more = f" and {len(own) - MOST_NAMED} more" if len(own) > MOST_NAMED else ""
-        text = f"{reason} {failures.meaning(own[0])}".strip()
-        rows.append((text, str(len(own)), f"{', '.join(names)}{more}"))
+    for reason, failed in sorted(wrong.items(), key=lambda item: -len(item[1])):
+        names = [case["name"] for case in failed[:MOST_NAMED]]
+        more = f" and {len(failed) - MOST_NAMED} more" if len(failed) > MOST_NAMED else ""
+        text = f"{reason} {failures.meaning(failed[0])}".strip()
+        rows.append((text, str(len(failed)), f"{', '.join(names)}{more}"))
     return rows
 
 
 def refused_rows(cases: Sequence[CaseLine]) -> Rows:
-    """A heading, then a row for each reason why the search refused candidates, and for how many
-    tasks."""
+    """A heading, then a row for each reason why searches refused candidates: the number of tasks
+    where a candidate was refused for this reason, and the meaning of the reason."""
     counts = Counter(code for case in cases for code in case.get("rejected", {}))
     rows: Rows = [("candidates were refused because", "tasks", "meaning")]
     for code, number in counts.most_common():

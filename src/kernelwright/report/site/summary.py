@@ -1,6 +1,6 @@
-"""The figures of the table that a reader needs first: a row for each level of each run.
+"""The figures of each level of a run, for the table on the first page of a site.
 
-All figures are of the first answer to each task.
+All figures count only the first answer to each task.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from kernelwright.report.suite.scores import beats, roofline_share
 
 MAX_AUTOTUNE = "max_autotune"
 RIVALS = (EAGER, COMPILE, MAX_AUTOTUNE)
-"""Baselines with a geometric mean, by the names of their times in records."""
+"""Baselines over which the table has a mean speed-up, by the names of their times in records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A number of tasks, and how many of them have kernels that nobody receives."""
+    """A number of tasks with kernels, and how many of these kernels no user gets."""
 
     tasks: int
     not_delivered: int
@@ -53,10 +53,12 @@ class LevelSummary:
     errors: ErrorMedians | None
     """None where no correct task has errors."""
     roofline: Mean | None
-    """Geometric mean of the least time that the hardware allows over the time as delivered."""
+    """Geometric mean of shares: the least time that the hardware allows, over the time as
+    delivered. At the limit of the hardware the share is 1."""
 
     @property
     def is_timed(self) -> bool:
+        """Whether some task was timed together with a baseline."""
         return bool(self.means)
 
 

@@ -42,6 +42,7 @@ from kernelwright.report.suite.tables import Rows
 LABELS = {EAGER: "PyTorch", COMPILE: "torch.compile", MAX_AUTOTUNE: "max-autotune"}
 """Names of baselines, by the names of their times in records."""
 TIMED_RIGHT = "right kernel, not delivered"
+"""The label of a time of correct kernels that the user does not get."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +102,7 @@ def result(case: CaseLine) -> str:
 
 
 def _contenders(case: CaseLine) -> Iterator[tuple[str, str, TimingFields]]:
-    """(name in the record, label, times) of all that was timed."""
+    """Everything that was timed in a case, as triples: name in the record, label, times."""
     form = form_of(case)
     label = TIMED_RIGHT if form == ORIGINAL else f"delivered: {words.computed_by(form)}"
     for name, shown in {**LABELS, TIMED: label}.items():
@@ -134,9 +135,9 @@ def times(case: CaseLine) -> BarGroup | None:
 
 
 def time_rows(case: CaseLine) -> Rows:
-    """A heading, then a row for each time: median, interval, samples, and how many times as fast
-    the result of the search is."""
-    rows: Rows = [("code", "median", "95% interval", "calls", "speed-up over it")]
+    """A heading, then a row for each time: median, 95% interval, number of calls, and the speed-up
+    of the search's result over this code."""
+    rows: Rows = [("code", "median", "95% interval", "calls", "speed-up over this code")]
     for name, label, timing in _contenders(case):
         ratio = measured(case, name) if name != TIMED else None
         over = ""
@@ -150,7 +151,8 @@ def time_rows(case: CaseLine) -> Rows:
 
 
 def roofline(case: CaseLine) -> str:
-    """A sentence about the distance from the limit of the hardware; "" where it is not known."""
+    """A sentence about the distance from the limit of the hardware; "" if the record has no
+    limit."""
     floor_ms, share = case.get("floor_ms"), roofline_share(case)
     if not floor_ms:
         return ""
@@ -193,21 +195,25 @@ def plan_rows(plan: list[PlanFields]) -> Rows:
     rows: Rows = [("kernel", "fuses", "loop", "tiles", "precision", "why")]
     for kernel in plan:
         tiles = ", ".join(f"{name} {size}" for name, size in kernel.get("tiles", {}).items())
-        fuses, texts = ", ".join(kernel.get("fuses", [])), (kernel.get("precision", ""),)
-        named = (str(kernel.get("kernel", "")), fuses, str(kernel.get("loop", "")), tiles)
-        rows.append((*named, *texts, str(kernel.get("why", ""))))
+        fuses = ", ".join(kernel.get("fuses", []))
+        name, loop = str(kernel.get("kernel", "")), str(kernel.get("loop", ""))
+        rows.append(
+            (name, fuses, loop, tiles, kernel.get("precision", ""), str(kernel.get("why", "")))
+        )
     return rows
 
 
 def _search_view(texts: TaskTexts) -> SearchView | None:
+    """The search for the task's kernels; None if its records are missing."""
     if (run := texts.search) is None:
         return None
     colors = colors_of(run.fragments)
-    roofs = chart(run.program, run.fragments, colors, str(run.run["device"]))
-    points = [(point.label, point.tooltip) for point in roofs.points] if roofs else []
+    roofline_chart = chart(run.program, run.fragments, colors, str(run.run["device"]))
+    places = roofline_chart.points if roofline_chart else ()
+    points = [(place.label, place.tooltip) for place in places]
     return SearchView(
         fragments=fragment_views(run, colors),
-        roofline=roofs,
+        roofline=roofline_chart,
         points=[("fragment", "place"), *points],
         module=code(run.result["source"], "m"),
     )

@@ -1,7 +1,7 @@
-"""Finds kernels, plans and verdicts of a task in the folder that the run wrote.
+"""Reads kernels, plans and verdicts of tasks from the folder of a run.
 
-A published file of records holds none of these texts. Then the page of a task shows the record
-alone.
+A published file of records holds none of these texts. The page of a task then shows only the record
+of the case.
 """
 
 from contextlib import suppress
@@ -17,12 +17,13 @@ from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.report.suite.page import RECORDS, WORK
 
 ANSWERS, JUDGED = "answers.jsonl", "judged"
-"""In the folder of a run of `eval synthetic`; either may be missing."""
+"""Names in the folder of a run of `eval synthetic`: the answers, and the folder of their verdicts.
+Either may be missing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskTexts:
-    """The texts about one case; each of them may be missing."""
+    """The texts about one case. Any text may be missing."""
 
     search: ReportedRun | None = None
     """The search for the task's kernels, by `eval kernelbench` and `eval modules`."""
@@ -54,7 +55,11 @@ class RunTexts:
 
 
 def read_texts(folder: Path | None) -> RunTexts:
-    """The texts in a folder; none where a file was named alone."""
+    """The texts in the folder of a run.
+
+    Args:
+        folder: None if the user named a file of records without its folder: there are no texts.
+    """
     if folder is None:
         return RunTexts()
     answers, judged = folder / ANSWERS, folder / JUDGED / RECORDS

@@ -32,7 +32,8 @@ from kernelwright.report.training import page as training_page
 
 INDEX, STYLE = "index.html", "style.css"
 MARK = "/* The style of a site that kernelwright report wrote. */"
-"""The first line of a site's style. Only a folder with this line is written over."""
+"""The first line of a site's style sheet. A folder without this line is no site, and is never
+overwritten."""
 STAGED = ".new"
 """In the folder of a site: pages that are being written."""
 SEARCHES = "searches"
@@ -42,18 +43,20 @@ SEARCHES = "searches"
 def write_site(paths: Sequence[Path], out: Path, say: Say) -> Summaries:
     """Write the site of some files and folders of records.
 
-    Pages of an earlier site in the folder are overwritten, and others are kept. If an error ends
-    the writing, the folder stays as it was.
+    Pages of an earlier site in the folder are overwritten. Other pages in the folder are kept. If
+    an error ends the writing, the folder stays as it was.
 
     Args:
-        say: gets a line about each part that is written.
+        paths: files of records, or folders that hold `records.jsonl`.
+        out: the folder of the site.
+        say: gets a line of progress for each run.
 
     Returns:
         Each run with the summaries of its levels.
 
     Raises:
-        UsageError: a path has no records, or a line is no record, or lacks a field; or the folder
-            holds something else.
+        UsageError: a path has no records; a line is no record, or lacks a field; or the folder of
+            the site holds other files.
     """
     check_site_folder(out)
     records = read_records(paths)
@@ -62,18 +65,19 @@ def write_site(paths: Sequence[Path], out: Path, say: Say) -> Summaries:
 
 
 def _write_pages(records: SiteRecords, out: Path, say: Say) -> Summaries:
-    links = {own.slug: _links(own) for own in records.runs}
+    links = {site_run.slug: _links(site_run) for site_run in records.runs}
     levels: list[tuple[SiteRun, list[LevelSummary]]] = []
     write_page(out / STYLE, f"{MARK}\n{asset(STYLE)}")
-    for own in records.runs:
-        with damage_in(own.file):
-            levels.append((own, summaries(own)))
-            write_page(out / own.slug / INDEX, run.page(*levels[-1], links[own.slug]))
-            _write_tasks(own, list(links[own.slug].values()), out / own.slug)
-        say(f"{own.name}: {len(own.cases)} tasks")
+    for site_run in records.runs:
+        folder, pages = out / site_run.slug, links[site_run.slug]
+        with damage_in(site_run.file):
+            levels.append((site_run, summaries(site_run)))
+            write_page(folder / INDEX, run.page(*levels[-1], pages))
+            _write_tasks(site_run, list(pages.values()), folder)
+        say(f"{site_run.name}: {len(site_run.cases)} tasks")
     pairs = pair.pairs_of(records.runs)
-    for two in pairs:
-        write_page(out / COMPARED / f"{two.slug}.html", pair.page(two, links))
+    for run_pair in pairs:
+        write_page(out / COMPARED / f"{run_pair.slug}.html", pair.page(run_pair, links))
     for module in records.modules:
         with damage_in(module.file):
             write_page(out / MODULES / f"{module.slug}.html", run_page(module.run, f"../{INDEX}"))
@@ -86,7 +90,7 @@ def check_site_folder(folder: Path) -> None:
     """Check that a site can be written to a folder, which need not exist yet.
 
     Raises:
-        UsageError: the folder cannot be written to, or holds something else than a site.
+        UsageError: the folder cannot be written to, or holds other files than a site.
     """
     check_folder(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
@@ -96,7 +100,7 @@ def check_site_folder(folder: Path) -> None:
     style = folder / STYLE
     if not style.is_file() or not style.read_bytes().startswith(MARK.encode()):
         remedy = "give a new folder with --out, or the folder of an earlier site"
-        raise UsageError("the folder holds something else", file=str(folder), remedy=remedy)
+        raise UsageError("the folder holds other files", file=str(folder), remedy=remedy)
 
 
 @contextmanager
@@ -120,50 +124,49 @@ def _staged(out: Path) -> Iterator[Path]:
                 out.rmdir()
 
 
-def _links(own: SiteRun) -> dict[Key, str]:
+def _links(site_run: SiteRun) -> dict[Key, str]:
     """Case -> the page of the task, in the folder of the run; in the order of the cases."""
     slugs = Slugs(taken=("index",))
-    return {key_of(case): f"{slugs.new(case_name(case))}.html" for case in own.cases}
+    return {key_of(case): f"{slugs.new(case_name(case))}.html" for case in site_run.cases}
 
 
-def _write_tasks(own: SiteRun, pages: Sequence[str], folder: Path) -> None:
-    """Write the page of each task. Searches of tasks have pages of their own.
+def _write_tasks(site_run: SiteRun, pages: Sequence[str], folder: Path) -> None:
+    """Write the page of each task, and a page for each search whose records are there.
 
     Args:
         pages: names of the pages, in the order of the cases.
+        folder: the folder of the run in the site.
     """
-    texts = read_texts(own.folder)
-    for number, (case, name) in enumerate(zip(own.cases, pages, strict=True)):
+    texts = read_texts(site_run.folder)
+    for index_of_case, (case, name) in enumerate(zip(site_run.cases, pages, strict=True)):
         links = {}
-        if number:
-            links["previous"] = pages[number - 1]
-        if number + 1 < len(pages):
-            links["next"] = pages[number + 1]
-        about = texts.of(case)
-        if about.search is not None:
+        if index_of_case:
+            links["previous"] = pages[index_of_case - 1]
+        if index_of_case + 1 < len(pages):
+            links["next"] = pages[index_of_case + 1]
+        task_texts = texts.of(case)
+        if task_texts.search is not None:
             links["search"] = f"{SEARCHES}/{name}"
-            write_page(folder / SEARCHES / name, run_page(about.search, f"../../{INDEX}"))
-        write_page(folder / name, task.page(own, case, about, links))
+            write_page(folder / SEARCHES / name, run_page(task_texts.search, f"../../{INDEX}"))
+        write_page(folder / name, task.page(site_run, case, task_texts, links))
 
 
 def _write_trainings(trainings: Sequence[NamedTraining], folder: Path) -> Iterator[SiteLink]:
-    """Write the page of each training run, and a page for all runs of one command.
+    """Write the page of each training run. If a command has several runs, also write a page with
+    all of them.
 
     Yields:
         A link to each page that compares runs.
     """
     home = f"../{INDEX}"
     by_command: dict[str, list[NamedTraining]] = {}
-    for own in trainings:
-        with damage_in(own.training.folder / RECORDS):
-            write_page(folder / f"{own.slug}.html", training_page.page(own.training, home))
-        by_command.setdefault(own.training.command, []).append(own)
-    for command, several in by_command.items():
-        if len(several) > 1:
+    for named in trainings:
+        with damage_in(named.training.folder / RECORDS):
+            write_page(folder / f"{named.slug}.html", training_page.page(named.training, home))
+        by_command.setdefault(named.training.command, []).append(named)
+    for command, runs in by_command.items():
+        if len(runs) > 1:
             name = f"all-{command.replace(' ', '-')}.html"
-            write_page(
-                folder / name, training_page.comparison([own.training for own in several], home)
-            )
-            yield SiteLink(
-                f"{TRAININGS}/{name}", command, f"{len(several)} runs in the same charts"
-            )
+            comparison = training_page.comparison([named.training for named in runs], home)
+            write_page(folder / name, comparison)
+            yield SiteLink(f"{TRAININGS}/{name}", command, f"{len(runs)} runs in the same charts")

@@ -1,1 +1,2 @@
-"""The page of a KernelBench run."""
+"""The page of a KernelBench run. The site and the comparison of two runs use its scores and rows
+too."""

@@ -1,1 +1,1 @@
-"""The page of a policy that answered programs without search."""
+"""The page of a run of `eval synthetic`: a policy answers programs without a search."""

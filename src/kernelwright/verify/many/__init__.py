@@ -1,1 +1,3 @@
-"""Many judgements: runs that resume, judges that stand ready, their workers and clocks."""
+"""Many judgements. `run` judges a list of jobs and can be resumed; `standing` keeps judges ready
+for jobs that come at any time. Both use `engine`: workers that judge, and a clock owner for each
+GPU."""

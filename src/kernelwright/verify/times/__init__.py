@@ -1,1 +1,1 @@
-"""Times of judged candidates, and how far they are believed."""
+"""Measured times of candidates, and the checks that show whether a guest's times are plausible."""

@@ -1,1 +1,2 @@
-"""Values compared: the fp64 answer, the error that is allowed, what rounding decides."""
+"""The comparison of outputs with the float64 reference. `compare` decides by the allowed error.
+`second_look` finds out whether rounding explains a small mismatch."""
