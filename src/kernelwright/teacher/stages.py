@@ -11,11 +11,12 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.pulled import behind
-from kernelwright.teacher.nodes.decompose import Rule, decompose, positions_apart
+from kernelwright.teacher.nodes.decompose import decompose, positions_apart
 from kernelwright.teacher.nodes.graph import KernelStage, Node, NodeGraph, Tensor
 from kernelwright.teacher.nodes.losses import LOSSES
 from kernelwright.teacher.nodes.norms import NORMS
 from kernelwright.teacher.nodes.reductions import REDUCTIONS
+from kernelwright.teacher.nodes.rule_writer import Rule
 from kernelwright.teacher.nodes.views import VIEWS
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.space import walk_order

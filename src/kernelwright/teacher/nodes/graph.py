@@ -4,7 +4,7 @@ Composite operators (softmax, layer_norm ...) are taken apart into these by `dec
 emitted from them, whatever operators they came from.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.ops.operator import Layout, TensorType
@@ -164,44 +164,6 @@ class NodeGraph:
             stack += [arg for arg in node.args if arg not in seen]
             seen.update(node.args)
         return False
-
-    def map(self, name: str, op: str, text: str, args: Iterable[str], dtype: str) -> str:
-        """Add an assignment, and return its name.
-
-        Args:
-            name: of the node.
-            op: operator that the assignment is part of.
-            text: Triton expression over the names in `args`.
-            dtype: of the result.
-        """
-        self.nodes[name] = Node(name, op, text, tuple(dict.fromkeys(args)), dtype)
-        return name
-
-    def reduce(
-        self,
-        name: str,
-        op: str,
-        kind: str,
-        of: str,
-        axes: Sequence[int],
-        dtype: str = "float32",
-        pair: ReductionPair | None = None,
-    ) -> str:
-        """Add a reduction of a node, and return its name.
-
-        Args:
-            kind: "sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin".
-            of: node that is reduced.
-            axes: axes to reduce. Without axes, one element is left alone and the node is a map.
-            pair: the pair whose second reduction this is.
-        """
-        if not axes:
-            # The position of a single element is 0; the comparison gives it the tile's shape.
-            text = f"tl.where({of} == {of}, 0, 0)" if kind in ("argmax", "argmin") else of
-            return self.map(name, op, text, [of], dtype)
-        self.nodes[name] = Node(name, op, "", (of,), dtype, kind, pair)
-        self.reduced_by[name] = tuple(axes)
-        return name
 
     def settled(self, inputs: Sequence[Tensor]) -> dict[str, Node]:
         """Every node with its axes, once no rule changes axes any more.
