@@ -10,10 +10,10 @@ from functools import cached_property
 
 from kernelwright.programs.fragments.fragment import CUTS
 from kernelwright.programs.program import Program, Ref
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.text.expressions import NotWritable, literal
 from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     AxisText,
     Dim,
@@ -92,7 +92,7 @@ class Flash:
         known = dict(zip(wide, walked, strict=True))
         return tuple(known.get(at, ()) for at in range(len(shape)))
 
-    def body(self, name: str, *, widens: bool = True) -> PullBody:
+    def body(self, name: str, *, widens: bool = True) -> TileBody:
         """A body over one of the kernel's tiles.
 
         Args:
@@ -106,7 +106,7 @@ class Flash:
             # Tiles share the slices of an axis, so the kernel computes each slice once.
             symbol, parts = self.symbols[axis], self._parts[axis]
             view[axis] = AxisText(f"offs_{axis}", suffix, symbol, parts=parts)
-        return PullBody(
+        return TileBody(
             self.program, view, self.sizes, RULES,
             is_wide=self.is_wide, tag="" if name == "out" else f"_{name}", widens=widens,
         )  # fmt: skip
@@ -144,7 +144,7 @@ class Flash:
         """Factor -> number of loads that its tile is made of, for the estimate of shared memory."""
         return {name: sum("tl.load(" in line for line in self.load(name)) for name in "qkv"}
 
-    def _shared(self, body: PullBody, before: Index, value: str, name: str) -> Index:
+    def _shared(self, body: TileBody, before: Index, value: str, name: str) -> Index:
         """The batch index of a factor, with grouped heads (`enable_gqa`) taken into account.
 
         Several heads of queries share one head of keys and values.
@@ -177,7 +177,7 @@ class Flash:
         added = f"scores + {text}"
         return [*body.lines, f'scores = tl.where({inside}, {added}, float("-inf"))']
 
-    def _epilogue(self) -> PullBody:
+    def _epilogue(self) -> TileBody:
         """A body with the calls that follow the attention, over the variable `result`."""
         body = self.body("out")
         index = (*self.batch, self._dim("m"), self._dim("v"))

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import DTYPE_BYTES, TensorType
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.text.value_sizes import ValueSizes
@@ -143,9 +142,9 @@ class Product(ABC):
         loop: Collection[str] = (),
         tag: str = "",
         widens: bool = True,
-    ) -> PullBody:
-        """A body over axes of the kernel; `PullBody` explains the arguments."""
-        return PullBody(
+    ) -> TileBody:
+        """A body over axes of the kernel; `TileBody` explains the arguments."""
+        return TileBody(
             self.program, view, self.texts, RULES,
             is_wide=self.is_wide, inside=inside, loop=loop, tag=tag, widens=widens,
         )  # fmt: skip

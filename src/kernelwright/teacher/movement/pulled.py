@@ -10,12 +10,12 @@ from kernelwright.ops.registry import names_with
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.fragments.fragment import CUTS
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.nodes.graph import KernelStage, Tensor
 from kernelwright.teacher.text.scope import IndexGroup, IndexScope
 from kernelwright.teacher.text.space import StageSpace, axis_texts
 from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, Term, axes_of, times
 from kernelwright.teacher.tile.views import is_elementwise, is_view
 
@@ -53,13 +53,13 @@ def _is_of_one(call: Call) -> bool:
     return (is_view(call) or is_elementwise(call)) and len(list(call.refs())) == 1
 
 
-class _PulledBody(PullBody):
+class _PulledBody(TileBody):
     """A body over index variables, some of which are scalars instead of vectors of a tile."""
 
     def guarded(self, index: Index, condition: str) -> Index:
-        """As in `PullBody`, but the index itself if it has scalar positions alone."""
+        """As in `TileBody`, but the index itself if it has scalar positions alone."""
         # A scalar load takes no mask of the tile's shape, and its address is valid in any case.
-        is_tile = any(self.view[axis].bound or axis not in self._given for axis in axes_of(index))
+        is_tile = any(self.view[axis].bound or axis not in self._own for axis in axes_of(index))
         return super().guarded(index, condition) if is_tile else index
 
 

@@ -2,12 +2,12 @@
 
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call
-from kernelwright.teacher.movement.body import PullBody, Rules
 from kernelwright.teacher.movement.interpolate import interpolate
 from kernelwright.teacher.movement.picks import PICKS
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import literal
 from kernelwright.teacher.text.moved_sizes import piece, slice_range, tensors
+from kernelwright.teacher.tile.body import Rules, TileBody
 from kernelwright.teacher.tile.index import (
     Dim,
     Index,
@@ -19,13 +19,13 @@ from kernelwright.teacher.tile.index import (
 )
 
 
-def _along(body: PullBody, call: Call, name: str = "dim") -> tuple[str, int]:
+def _along(body: TileBody, call: Call, name: str = "dim") -> tuple[str, int]:
     """(name of the input, dimension that the attribute `name` gives)."""
     value = body.operand(call)
     return value, dim_index(call.arg(name), len(body.shape(value)))
 
 
-def _moved(body: PullBody, value: str, at: int, text: str, *given: Dim) -> Dim:
+def _moved(body: TileBody, value: str, at: int, text: str, *given: Dim) -> Dim:
     """The dimension `at` of a value, with positions given by a text.
 
     Args:
@@ -47,7 +47,7 @@ def shifted(text: str, by: str) -> str:
 # Cuts
 
 
-def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _slice(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     size = body.sizes.of(value)[at]
     start, step = call.arg("start") or 0, call.arg("step")
@@ -61,7 +61,7 @@ def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, replaced(index, at, moved))
 
 
-def _select(body: PullBody, call: Call, index: Index, output: int) -> str:
+def _select(body: TileBody, call: Call, index: Index, output: int) -> str:
     value, at = _along(body, call)
     number = output if call.op == "unbind" else call.arg("index")
     text = str(number)
@@ -71,7 +71,7 @@ def _select(body: PullBody, call: Call, index: Index, output: int) -> str:
     return body.value(value, (*index[:at], _moved(body, value, at, text), *index[at:]))
 
 
-def _unfold(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _unfold(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call, "dimension")
     *rest, inner = index
     outer = rest[at]
@@ -79,7 +79,7 @@ def _unfold(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, replaced(tuple(rest), at, _moved(body, value, at, text, outer, inner)))
 
 
-def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
+def _split(body: TileBody, call: Call, index: Index, output: int) -> str:
     value, at = _along(body, call)
     start, _ = piece(call, body.sizes.of(value)[at], output)
     first = start if start.isdigit() else body.sizes.symbol(start, f"{call.outputs[output]}START")
@@ -90,7 +90,7 @@ def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
 # Joins
 
 
-def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _cat(body: TileBody, call: Call, index: Index, _: int) -> str:
     # Each part is loaded only where the position lies in the part, so each element is read once.
     names = tensors(call)
     at = dim_index(call.arg("dim"), len(body.shape(names[0])))
@@ -112,7 +112,7 @@ def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
     return text
 
 
-def _stack(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _stack(body: TileBody, call: Call, index: Index, _: int) -> str:
     names = tensors(call)
     at = dim_index(call.arg("dim"), len(index))
     position, rest, text = body.text(index[at]), replaced(index, at), ""
@@ -124,7 +124,7 @@ def _stack(body: PullBody, call: Call, index: Index, _: int) -> str:
     return text
 
 
-def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _pad(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, pad = body.operand(call), call.arg("pad")
     shape, moved, tests = body.shape(value), list(index), list[str]()
     for i in range(len(pad) // 2):
@@ -156,7 +156,7 @@ def _constant(value: float, dtype: str) -> str:
 # Parts written anew
 
 
-def _select_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _select_scatter(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     source, rest, number = body.operand(call, "src"), replaced(index, at), call.arg("index")
     # A dimension of size 1 is overwritten as a whole.
@@ -171,7 +171,7 @@ def _select_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.line(call, f"tl.where({is_there}, {part}, {body.value(value, index)})", index)
 
 
-def _slice_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _slice_scatter(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     source, step = body.operand(call, "src"), call.arg("step")
     length = body.shape(source)[at]
@@ -196,11 +196,11 @@ def _slice_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
 # Rearrangements
 
 
-def _flip(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _flip(body: TileBody, call: Call, index: Index, _: int) -> str:
     return body.value(body.operand(call), body.reversed(index, call.arg("dims")))
 
 
-def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _roll(body: TileBody, call: Call, index: Index, _: int) -> str:
     value = body.operand(call)
     shifts, dims = (
         option if isinstance(option, tuple) else (option,)
@@ -216,13 +216,13 @@ def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, tuple(moved))
 
 
-def _rolled(body: PullBody, call: Call, text: str, size: str, shift: int, at: int) -> str:
+def _rolled(body: TileBody, call: Call, text: str, size: str, shift: int, at: int) -> str:
     # The wrapper's `%` is Python's and never negative. A kernel's `%` has the dividend's sign.
     back = body.sizes.symbol(f"-({shift}) % ({size})", f"{call.outputs[0]}SHIFT{at}")
     return f"({text} + {back}) % {factor(size)}"
 
 
-def _roll_flat(body: PullBody, call: Call, index: Index, shift: int) -> str:
+def _roll_flat(body: TileBody, call: Call, index: Index, shift: int) -> str:
     """A roll without `dims`: over all elements, in the order of a contiguous tensor."""
     value = body.operand(call)
     text = body.flat(index)
@@ -231,7 +231,7 @@ def _roll_flat(body: PullBody, call: Call, index: Index, shift: int) -> str:
     return body.value(value, body.unflatten(rolled, value, body.conditions(*index)))
 
 
-def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _repeat(body: TileBody, call: Call, index: Index, _: int) -> str:
     value = body.operand(call)
     shape, sizes = body.shape(value), body.sizes.of(value)
     repeats = call.arg("repeats")[len(index) - len(shape) :]
@@ -245,10 +245,10 @@ def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, tuple(moved))
 
 
-def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _triangle(body: TileBody, call: Call, index: Index, _: int) -> str:
     kept = body.kept(call, index)
     # Masks along a diagonal break loads up: not in loops, which visit few blocks outside.
-    inner = index if body.is_looped else body.guarded(index, kept)
+    inner = index if body.loop else body.guarded(index, kept)
     text = body.value(body.operand(call), inner)
     return body.line(call, f"tl.where({kept}, {text}, {_constant(0, call.types[0].dtype)})", index)
 
@@ -271,11 +271,11 @@ def _scalar(value: float, dtype: str) -> str:
     return f"tl.full((), {_constant(value, dtype)}, {triton_dtype(dtype)})"
 
 
-def _filled(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _filled(body: TileBody, call: Call, index: Index, _: int) -> str:
     return body.line(call, filled(call), index)
 
 
-def _arange(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _arange(body: TileBody, call: Call, index: Index, _: int) -> str:
     """The rule of arange: the position along the axis, times the step, plus the start."""
     dtype, start, step = call.types[0].dtype, call.arg("start"), call.arg("step")
     if not index[0]:

@@ -14,12 +14,12 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     AxisText,
     Dim,
@@ -121,7 +121,7 @@ class _MovedPart:
         self.program, self.sizes, self._names = program, sizes, names
         self._is_wide = is_wide(program)
         index, self.view, self._lengths = _tile(sizes, made, names[0], columns)
-        self.body = PullBody(program, self.view, sizes, RULES, is_wide=self._is_wide)
+        self.body = TileBody(program, self.view, sizes, RULES, is_wide=self._is_wide)
         for name in names:
             self.body.pull(name, index)
         self.buffers = out_buffers(self.body, tuple(names))

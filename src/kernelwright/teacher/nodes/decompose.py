@@ -7,11 +7,13 @@ from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.movement.rules import CONSTANTS, MOVES, filled
 from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue
 from kernelwright.teacher.nodes.rule_writer import Rule, RuleWriter
-from kernelwright.teacher.text.expressions import NotWritable, expression, is_pointwise
+from kernelwright.teacher.text.expressions import (
+    SELECTORS,
+    NotWritable,
+    expression,
+    is_pointwise,
+)
 from kernelwright.teacher.tile.views import is_view, source
-
-_SELECTORS = {"condition", "mask"}
-"""Parameters that choose rather than compute: never widened."""
 
 
 def decompose(program: Program, rules: dict[str, Rule]) -> NodeGraph:
@@ -100,7 +102,7 @@ def _pointwise(writer: RuleWriter) -> None:
         values.append(value)
         # Integers become fp32 before they meet floats, as PyTorch promotes them. Conditions and
         # masks stay truth values.
-        widen = makes_float and not value.is_float and param.name not in _SELECTORS
+        widen = makes_float and not value.is_float and param.name not in SELECTORS
         texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
     dims = writer.graph.axes.broadcast([value.dims for value in values])
     text = expression(call, texts, writer.graph.rounded)

@@ -13,13 +13,13 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.reduction.accumulators import MULTIPLY
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, flat_axis, parts, times
 from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers
 from kernelwright.teacher.ways import Way
@@ -176,9 +176,9 @@ class _Written:
             self.lengths[axis] = prod(made.shape[at] for at in wide_dims)
         return view, tuple(dims.get(at, ()) for at in range(made.rank))
 
-    def _body(self) -> PullBody:
+    def _body(self) -> TileBody:
         """The lines of a block, from loads to stores."""
-        body = PullBody(self.program, self.view, self.sizes, RULES, is_wide=self._is_wide)
+        body = TileBody(self.program, self.view, self.sizes, RULES, is_wide=self._is_wide)
         index = self.index
         text = body.value(self.source, index)
         kind = triton_dtype(self.call.types[0].dtype)

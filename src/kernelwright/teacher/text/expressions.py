@@ -29,6 +29,8 @@ class NotWritable(ValueError):
     """The program has no kernel of the form that was tried; the message says why."""
 
 
+SELECTORS = ("condition", "mask")
+"""Parameters that choose rather than compute: never widened."""
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 _TEMPLATES: dict[str, str] = {

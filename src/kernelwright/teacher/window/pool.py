@@ -10,13 +10,13 @@ from math import prod
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.scope import launch_order
 from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     AxisText,
     Index,
@@ -111,7 +111,7 @@ def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
     view = _view(blocks)
     loop = _Loop(pool, blocks, index, view)
     edge = mask(list(view), view)
-    body = PullBody(program, view, loop.texts, RULES, is_wide=pool.is_wide, inside=edge)
+    body = TileBody(program, view, loop.texts, RULES, is_wide=pool.is_wide, inside=edge)
     body.place(pool.call.outputs[0], index, "pooled")
     body.follow(program.calls[program.calls.index(pool.call) + 1 :])
     end = finish(body, program.outputs)
@@ -234,7 +234,7 @@ class _Loop:
         self.inside = mask(list(view), view)
         axes = "".join(slide.at for slide in pool.window)
         self.texts = ValueSizes(pool.program, _sizes(pool, blocks, self.side))
-        self.body = PullBody(
+        self.body = TileBody(
             pool.program, view, self.texts, RULES,
             is_wide=pool.is_wide, inside=self.inside, loop=axes, tag="_in",
         )  # fmt: skip

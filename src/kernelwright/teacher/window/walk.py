@@ -1,11 +1,14 @@
 """The loop of a convolution: where windows start, which tap a step visits, what it loads."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from kernelwright.programs.program import Call
 from kernelwright.teacher.movement.rules import COPIES
+from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
-from kernelwright.teacher.tile.index import AxisText, Dim, View, axes_of, mask, parts
-from kernelwright.teacher.tile.views import Side, only_views, sources
+from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, axes_of, mask, offset, parts
+from kernelwright.teacher.tile.views import Side, only_views, source_index, sources
 from kernelwright.teacher.window.conv import Convolution
 from kernelwright.teacher.window.sweep import Sweep
 
@@ -43,6 +46,65 @@ class SummedAxes:
     """Axes of the product's indices that are slices of another one here."""
     is_narrow: bool
     """Factors have the inputs' dtype; else fp32."""
+
+
+class _WalkBody(TileBody):
+    """A body whose loads go through pointers that slide in the loop.
+
+    Start pointers are computed before the loop; the loop adds only the moved offset. So most of an
+    address is computed once, on fewer dimensions than the tile has.
+    """
+
+    def __init__(
+        self, product: Convolution, view: View, walk: tuple[View, View], *,
+        loop: Collection[str], widens: bool,
+    ) -> None:  # fmt: skip
+        """A body over axes of the kernel.
+
+        Args:
+            walk: views of where each axis starts, and of how far each axis has moved in the loop.
+        """
+        super().__init__(
+            product.program, view, product.texts, {},
+            is_wide=product.is_wide, loop=loop, tag="_tile", widens=widens,
+        )  # fmt: skip
+        self._walk = walk
+
+    def _operand(self, name: str, index: Index) -> str:
+        if name not in self._producer:
+            return self._load(name, index)
+        return super()._operand(name, index)
+
+    def _seen(self, call: Call, index: Index) -> Index:
+        return source_index(self.program, call, index)
+
+    def _address(self, name: str, index: Index) -> str:
+        if self._is_fixed(index):
+            return super()._address(name, index)
+        starts, moves = self._walk
+        both = starts.keys() & moves.keys()
+        # Start and move are added as offsets. A division or remainder of their sum is not the sum
+        # of two divisions.
+        if any(term.axis in both and not term.is_whole for dim in index for term in dim):
+            raise NotWritable("a view takes apart an axis that a window slides along")
+        start, move = (offset(index, self.program.type_of(name), view) for view in self._walk)
+        if start == "0":
+            return f"{name}_ptr + {move}"
+        pointer = self._variable(name, "_start")
+        self.before.append(f"{pointer} = {name}_ptr + {start}")
+        return pointer if move == "0" else f"{pointer} + {move}"
+
+    def _mask(self, index: Index) -> str:
+        return self._tests(index)  # it may move, so the text stays where it is used
+
+    def _line(self, wanted: str, text: str, index: Index) -> str:
+        variable = self._variable(wanted)
+        (self.before if self._is_fixed(index) else self.lines).append(f"{variable} = {text}")
+        return variable
+
+    def _is_fixed(self, index: Index) -> bool:
+        """Whether a value at `index` is the same in every step of the loop."""
+        return self.loop.isdisjoint(axes_of(index))
 
 
 class Walk:
@@ -95,13 +157,10 @@ class Walk:
         product = self.product
         is_plain = only_views(product.program, side.value, COPIES)
         widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
-        body: TileBody
         if _is_pulled(product, side):
             body = product.body(view, loop=loop, tag="_tile", widens=widens)
         else:
-            body = TileBody(
-                product.program, view, loop=loop, tag="_tile", walk=walk, widens=widens
-            )  # fmt: skip
+            body = _WalkBody(product, view, walk, loop=loop, widens=widens)
         dims = self.over.dims
         index = tuple(
             tuple(one for term in dim for one in dims.get(term.axis, (term,))) for dim in side.index
