@@ -24,7 +24,7 @@ from kernelwright.teacher.tile.index import (
     mask,
     times,
 )
-from kernelwright.teacher.tile.source import is_wide
+from kernelwright.teacher.tile.source import after, is_wide, the_only
 from kernelwright.teacher.tile.views import only_views
 
 _COLUMN, _ROW = "[:, None]", "[None, :]"
@@ -52,10 +52,8 @@ class Flash:
                 after the attention without kernel text.
         """
         self.program = program
-        calls = [c for c in program.calls if c.op == "scaled_dot_product_attention"]
-        if len(calls) != 1:
-            raise NotWritable(f"{len(calls)} attentions where one is needed")
-        [self.call] = calls
+        attention = "scaled_dot_product_attention"
+        self.call = the_only(program, lambda call: call.op == attention, "attentions")
         self.names = {
             short: ref.name
             for short, parameter in (
@@ -182,7 +180,7 @@ class Flash:
         body = self.body("out")
         index = (*self.batch, self._dim("m"), self._dim("v"))
         body.place(self.call.outputs[0], index, "result")
-        body.follow(self.program.calls[self.program.calls.index(self.call) + 1 :])
+        body.follow(after(self.program, self.call))
         for name in self.program.outputs:
             if name not in body.path:
                 raise NotWritable(f"output {name} does not come from the attention")

@@ -19,10 +19,7 @@ def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
     """
     kernels, buffers = _Kernels(flash, tile).made()
     buffers += out_buffers(flash.epilogue, flash.outputs)
-    named = [text for one in kernels for text in (*one.sizes, one.grid, *one.constants.values())]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    sizes = flash.sizes.needed(named)
-    return assemble(flash.program, sizes, buffers, kernels, flash.is_wide)
+    return assemble(flash.sizes, buffers, kernels, is_wide=flash.is_wide)
 
 
 class _Kernels:

@@ -13,14 +13,7 @@ from kernelwright.ops.rules import broadcast
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.contraction.factor import Factor, factor_views
-from kernelwright.teacher.contraction.parts import (
-    Loads,
-    Product,
-    ProductSchedule,
-    dot,
-    shared_bytes,
-    wide,
-)
+from kernelwright.teacher.contraction.parts import Loads, Product, ProductSchedule
 from kernelwright.teacher.contraction.triangles import SumSpan, span
 from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable, literal
@@ -32,6 +25,7 @@ from kernelwright.teacher.tile.index import (
     parts,
     times,
 )
+from kernelwright.teacher.tile.source import after, the_only
 from kernelwright.teacher.tile.views import Side
 
 CONTRACTIONS = names_with(Trait.MATRIX_PRODUCT)
@@ -104,7 +98,7 @@ class Contraction(Product):
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
         """Bytes of shared memory for the factor tiles of one step, in all pipeline stages."""
-        return shared_bytes(self, schedule, *self._loads)
+        return self.shared_bytes_of(schedule, *self._loads)
 
     @cached_property
     def _loads(self) -> tuple[Loads, Loads]:
@@ -120,7 +114,7 @@ class Contraction(Product):
         lines = [
             *self.position(schedule),
             *self.span.lines,
-            wide(self, "offs_k", f"{first}tl.arange(0, BLOCK_K)"),
+            self.wide("offs_k", f"{first}tl.arange(0, BLOCK_K)"),
             "# Rows and columns past the end wrap around; the stores leave them out.",
             "rows = offs_m % M",
             "cols = offs_n % N",
@@ -139,7 +133,7 @@ class Contraction(Product):
             *(["    ks = k + offs_k"] if needs_ks else []),
             *dict.fromkeys(f"    {line}" for one in factors for line in parts(one.view, "k")),
             *(f"    {line}" for line in loop),
-            f"    {dot(self, schedule, *(one.text for one in factors))}",
+            f"    {self.dot(schedule, *(one.text for one in factors))}",
             *(f"    {line}" for one in factors for line in one.advance),
         ]
 
@@ -158,10 +152,7 @@ def find(program: Program) -> Contraction:
         NotWritable: the program has no matrix product or several, an output does not depend on the
             product, or the factors are neither fp32, fp16 nor bf16.
     """
-    calls = [call for call in program.calls if call.op in CONTRACTIONS]
-    if len(calls) != 1:
-        raise NotWritable(f"{len(calls)} matrix products where one is needed")
-    call = calls[0]
+    call = the_only(program, lambda call: call.op in CONTRACTIONS, "matrix products")
     _check_outputs(program, call)
     lhs, rhs = factors(call)
     a, b = program.type_of(lhs), program.type_of(rhs)
@@ -199,7 +190,7 @@ def _check_outputs(program: Program, product: Call) -> None:
     # The epilogue is stored tile by tile of the product. A value that does not come from the
     # product has no tile.
     dependent = set(product.outputs)
-    for call in program.calls[program.calls.index(product) + 1 :]:
+    for call in after(program, product):
         if not dependent.isdisjoint(call.refs()):
             dependent.update(call.outputs)
     for name in program.outputs:

@@ -5,19 +5,7 @@ and applies the epilogue.
 """
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.teacher.contraction.parts import (
-    ROUND_TO_TF32,
-    ROUNDED,
-    Product,
-    ProductSchedule,
-    after,
-    assembled,
-    epilogue,
-    plan,
-    tile_grid,
-    walked,
-    walked_grid,
-)
+from kernelwright.teacher.contraction.parts import ROUND_TO_TF32, ROUNDED, Product, ProductSchedule
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, mask, offset, parts
@@ -36,18 +24,19 @@ def tiled(product: Product, schedule: ProductSchedule) -> Candidate:
     """
     program = product.program
     body = product.body(product.view())
-    epilogue(product, body, after(product))
+    product.epilogue(body, product.after())
     sums = product.accumulate(schedule)
     lines = [
         *sums,
         "# Epilogue on the accumulator, still in registers.",
         *finish(body, program.outputs, sums),
     ]
-    loop, grid = product.loop(schedule), tile_grid(product)
+    loop, grid = product.loop(schedule), f"({product.num_tiles()},)"
     if schedule.programs:
-        loop, grid, lines = f"{loop}_persistent", walked_grid(product), walked(product, lines)
+        loop, lines = f"{loop}_persistent", product.walked(lines)
+        grid = f"(min(NUM_PROGRAMS, {product.num_tiles()}),)"
     tiled_kernel = kernel(
-        plan(product, schedule, loop, program.calls),
+        product.plan(schedule, loop, program.calls),
         lines,
         grid,
         product.texts.symbols,
@@ -76,15 +65,14 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
         f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
     ]
     split = kernel(
-        plan(
-            product,
+        product.plan(
             schedule,
             product.loop(schedule),
             behind(product.program, product.call.outputs),
             "split",
         ),
         lines,
-        tile_grid(product, "SPLIT_K"),
+        f"({product.num_tiles()}, SPLIT_K)",
         product.texts.symbols,
         product.constants,
     )
@@ -99,7 +87,7 @@ def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[
     program, view = product.program, product.view()
     place, inside = offset(product.index, product.out, view), mask(list(view), view)
     body = product.body(view, inside=inside)
-    epilogue(product, body, after(product))
+    product.epilogue(body, product.after())
     place_tile = product.position(_COMBINE)
     head = [*place_tile, *(line for line in parts(view) if line not in place_tile)]
     lines = [
@@ -114,9 +102,9 @@ def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     calls = behind(program, program.outputs, until=product.call)
     combining = kernel(
-        plan(product, _COMBINE, "pointwise", calls, "combine", tiles),
+        product.plan(_COMBINE, "pointwise", calls, "combine", tiles),
         lines,
-        tile_grid(product),
+        f"({product.num_tiles()},)",
         product.texts.symbols,
     )
     return combining, out_buffers(body, program.outputs)
@@ -126,4 +114,4 @@ def _assembled(
     product: Product, schedule: ProductSchedule, kernels: list[Kernel], buffers: list[Buffer]
 ) -> Candidate:
     extra = ROUND_TO_TF32 if schedule.precision == ROUNDED else ""
-    return assembled(product, kernels, buffers, extra=extra)
+    return product.assembled(kernels, buffers, extra=extra)

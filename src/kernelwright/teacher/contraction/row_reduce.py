@@ -8,14 +8,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.rules import dim_indices
 from kernelwright.programs.program import Call
 from kernelwright.teacher.contraction.contraction import Contraction
-from kernelwright.teacher.contraction.parts import (
-    ProductSchedule,
-    after,
-    assembled,
-    epilogue,
-    plan,
-    tile_grid,
-)
+from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.reduction.accumulators import COMBINED, functions
 from kernelwright.teacher.source import Buffer
@@ -38,7 +31,7 @@ _COMBINE_TILES = {"BLOCK_M": 32, "num_warps": 4}
 
 def reduces_rows(product: Contraction) -> bool:
     """Whether a call after the product is a reduction that this module has a form for."""
-    return any(call.op in _KINDS for call in after(product))
+    return any(call.op in _KINDS for call in product.after())
 
 
 def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
@@ -55,7 +48,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     num_rows = times(*(symbol for symbol in ("B", "M") if symbol.lower() in product.lengths))
 
     body = product.body(view)
-    epilogue(product, body, head)
+    product.epilogue(body, head)
     if value not in body.path:
         raise NotWritable("a reduction of something else than the product")
     reduced = _reduced_index(reduction, body.path[value])
@@ -74,9 +67,9 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     counted = {"T": f"triton.cdiv(N, {schedule.block_n})"}
     sizes = product.texts.symbols | counted
     partials = kernel(
-        plan(product, schedule, "matmul_row_reduce", calls, "partial"),
+        product.plan(schedule, "matmul_row_reduce", calls, "partial"),
         lines,
-        tile_grid(product),
+        f"({product.num_tiles()},)",
         sizes,
     )
 
@@ -96,7 +89,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     ]
     calls = behind(program, late, until=reduction)
     combine = kernel(
-        plan(product, _COMBINE, "one_pass", calls, "combine", _COMBINE_TILES),
+        product.plan(_COMBINE, "one_pass", calls, "combine", _COMBINE_TILES),
         lines,
         f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)",
         sizes,
@@ -107,7 +100,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
     buffers += [*out_buffers(body, early), *out_buffers(end, late)]
     extra = "".join(functions(lines))
-    return assembled(product, [partials, combine], buffers, counted=counted, extra=extra)
+    return product.assembled([partials, combine], buffers, counted=counted, extra=extra)
 
 
 def _row_position(is_batched: bool) -> list[str]:
@@ -122,7 +115,7 @@ def _row_position(is_batched: bool) -> list[str]:
 
 def _cut(product: Contraction) -> tuple[tuple[Call, ...], Call, tuple[Call, ...]]:
     """The calls that do not need the reduction, the reduction, and those that do."""
-    calls = after(product)
+    calls = product.after()
     reduction = next(call for call in calls if call.op in _KINDS)
     late = {reduction.outputs[0]}
     head, tail = [], []

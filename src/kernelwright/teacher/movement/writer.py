@@ -83,9 +83,7 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
         sizes = part.sizes
         kernels.append(part.kernel(tile))
         buffers += part.buffers
-    named = [size for part in kernels for size in (*part.sizes, part.grid)]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    return assemble(program, sizes.needed(named), buffers, kernels, is_wide(program))
+    return assemble(sizes, buffers, kernels, is_wide=is_wide(program))
 
 
 def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, list[str]]]:

@@ -21,7 +21,7 @@ from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, flat_axis, parts, times
-from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers
+from kernelwright.teacher.tile.source import after, assemble, is_wide, kernel, out_buffers, the_only
 from kernelwright.teacher.ways import Way
 
 _ADD = """@triton.jit
@@ -129,10 +129,7 @@ class _Written:
                 kernel text.
         """
         self.program = program
-        calls = [call for call in program.calls if call.op in SCANS]
-        if len(calls) != 1:
-            raise NotWritable(f"{len(calls)} scans where one is needed")
-        [self.call] = calls
+        self.call = the_only(program, lambda call: call.op in SCANS, "scans")
         self.scan = SCANS[self.call.op]
         self.source = self.call.arg("input").name
         result_type = self.call.types[0]
@@ -190,7 +187,7 @@ class _Written:
         body.lines += self._scanned()
         for name, variable in zip(self.call.outputs, ("scanned", "scanned_at"), strict=False):
             body.place(name, index, variable)
-        body.follow(self.program.calls[self.program.calls.index(self.call) + 1 :])
+        body.follow(after(self.program, self.call))
         for name in dict.fromkeys(self.program.outputs):
             if name not in body.path:
                 if body.shape(name) != self.call.types[0].shape:
@@ -242,14 +239,10 @@ class _Written:
         rows = f"triton.cdiv({self.view['m'].bound}, BLOCK_M)" if "m" in self.view else "1"
         blocks = f"{self.sizes.symbol(self._batches, 'B')} * " if "b" in self.view else ""
         scan_kernel = kernel(plan, self._lines(), f"({blocks}{rows},)", self.sizes.symbols)
-        named = [
-            *scan_kernel.sizes,
-            scan_kernel.grid,
-            *(s for buffer in self.buffers for s in buffer.sizes),
-        ]
-        sizes = self.sizes.needed(named)
-        extra = self.scan.combine
-        return assemble(self.program, sizes, self.buffers, [scan_kernel], self._is_wide, extra)
+        return assemble(
+            self.sizes, self.buffers, [scan_kernel],
+            is_wide=self._is_wide, extra=self.scan.combine,
+        )  # fmt: skip
 
     @property
     def _batches(self) -> str:

@@ -1,10 +1,11 @@
 """Kernels of tiles put together: arguments found from their bodies, and the wrapper."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.source import (
     Buffer,
     Kernel,
@@ -18,6 +19,7 @@ from kernelwright.teacher.source import (
     used_in,
 )
 from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import size_of
 
@@ -61,25 +63,30 @@ def kernel(
 
 
 def assemble(
-    program: Program,
-    sizes: Mapping[str, str],
+    texts: ValueSizes,
     buffers: Sequence[Buffer],
     kernels: Sequence[Kernel],
+    *,
     is_wide: bool,
+    counted: Mapping[str, str] = MappingProxyType({}),
     extra: str = "",
 ) -> Candidate:
     """The candidate: the kernels, and a wrapper that reads sizes, allocates and launches in order.
 
     Args:
-        sizes: size symbols -> wrapper text, in an order that can be executed.
+        texts: sizes of the program's values; the wrapper computes those that are needed.
         buffers: tensors to allocate, outputs included.
         is_wide: whether offsets have 64 bits. If not, the wrapper asserts that 32 bits suffice.
+        counted: further size symbols -> their wrapper text over the symbols of `texts`.
         extra: text of `@triton.jit` functions that the kernels call.
     """
-    read = {name for kernel in kernels for name in kernel.pointers}
+    # Only finished kernels tell which size symbols are needed: arguments, grids and buffers.
+    named = [text for one in kernels for text in (*one.sizes, one.grid, *one.constants.values())]
+    named += [size for buffer in buffers for size in buffer.sizes]
+    program, read = texts.program, {name for kernel in kernels for name in kernel.pointers}
     inputs = [value for value in program.inputs if value.name in read] or [program.inputs[0]]
     lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
-    lines += size_lines(program, sizes)
+    lines += size_lines(program, texts.needed([*named, *counted.values()]) | dict(counted))
     for buffer in buffers:
         lines.append(allocate(buffer, program.inputs[0].name))
     if not is_wide:
@@ -88,6 +95,27 @@ def assemble(
         lines += launch_lines(one)
     lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
     return candidate([value.name for value in program.inputs], lines, kernels, extra)
+
+
+def the_only(program: Program, is_wanted: Callable[[Call], bool], kind: str) -> Call:
+    """The one call of a kind.
+
+    Args:
+        is_wanted: whether a call is of the kind.
+        kind: name of the kind, in the plural.
+
+    Raises:
+        NotWritable: the program has no such call or several.
+    """
+    calls = [call for call in program.calls if is_wanted(call)]
+    if len(calls) != 1:
+        raise NotWritable(f"{len(calls)} {kind} where one is needed")
+    return calls[0]
+
+
+def after(program: Program, call: Call) -> tuple[Call, ...]:
+    """The calls that follow a call in the program."""
+    return program.calls[program.calls.index(call) + 1 :]
 
 
 def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) -> list[str]:

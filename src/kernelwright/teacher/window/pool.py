@@ -28,7 +28,7 @@ from kernelwright.teacher.tile.index import (
     position,
     times,
 )
-from kernelwright.teacher.tile.source import assemble, finish, kernel, out_buffers
+from kernelwright.teacher.tile.source import after, assemble, finish, kernel, out_buffers, the_only
 from kernelwright.teacher.tile.views import Side
 from kernelwright.teacher.window.slide import POOLS, Slide, slides
 
@@ -90,15 +90,13 @@ def find(program: Program) -> WindowPool:
         NotWritable: the program has no pool or several, or windows of more than _MAX_WINDOW
             elements.
     """
-    calls = [call for call in program.calls if call.op in POOLS]
-    if len(calls) != 1:
-        raise NotWritable(f"{len(calls)} pools where one is needed")
-    kind, spatial = POOLS[calls[0].op]
-    source = program.type_of(next(calls[0].refs()))
-    window = tuple(slides(calls[0], source.shape[source.rank - spatial :]))
+    call = the_only(program, lambda call: call.op in POOLS, "pools")
+    kind, spatial = POOLS[call.op]
+    source = program.type_of(next(call.refs()))
+    window = tuple(slides(call, source.shape[source.rank - spatial :]))
     if prod(slide.kernel for slide in window) > _MAX_WINDOW:
         raise NotWritable("a long window: a reduction")
-    return WindowPool(program, calls[0], kind, window, source)
+    return WindowPool(program, call, kind, window, source)
 
 
 def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
@@ -113,7 +111,7 @@ def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
     edge = mask(list(view), view)
     body = TileBody(program, view, loop.texts, RULES, is_wide=pool.is_wide, inside=edge)
     body.place(pool.call.outputs[0], index, "pooled")
-    body.follow(program.calls[program.calls.index(pool.call) + 1 :])
+    body.follow(after(program, pool.call))
     end = finish(body, program.outputs)
     # One variable `inside` serves two masks. If windows can leave the input, each step sets it for
     # its own loads, so the mask of the outputs is set again after the loop.
@@ -139,10 +137,7 @@ def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
     constants = {name: text for slide in pool.window for name, text in slide.constants.items()}
     pool_kernel = kernel(plan, lines, _grid(pool, blocks), loop.texts.symbols, constants)
     buffers = out_buffers(body, program.outputs)
-    named = [*pool_kernel.sizes, pool_kernel.grid, *pool_kernel.constants.values()]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    sizes = loop.texts.needed(named)
-    return assemble(program, sizes, buffers, [pool_kernel], pool.is_wide)
+    return assemble(loop.texts, buffers, [pool_kernel], is_wide=pool.is_wide)
 
 
 # Indices and sizes
