@@ -12,7 +12,7 @@ from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.nodes.decompose import decompose, positions_apart
-from kernelwright.teacher.nodes.graph import KernelStage, Node, NodeGraph, Tensor
+from kernelwright.teacher.nodes.graph import KernelStage, Node, NodeGraph, Tensor, nodes_behind
 from kernelwright.teacher.nodes.losses import LOSSES
 from kernelwright.teacher.nodes.norms import NORMS
 from kernelwright.teacher.nodes.reductions import REDUCTIONS
@@ -118,7 +118,7 @@ def _split(graph: NodeGraph, program: Program) -> tuple[KernelStage, ...]:
     inputs += pulled
     nodes = graph.settled(inputs)
     # Dead nodes must not be cut: a reduction that nobody reads would become a stage.
-    live = _behind(nodes, [tensor.node for tensor in outputs])
+    live = nodes_behind(nodes, [tensor.node for tensor in outputs])
     cut = _cut(graph, {name: node for name, node in nodes.items() if name in live})
     buffers = [
         _buffer(graph, cut, name, inputs)
@@ -183,7 +183,7 @@ def _stage(
         name: replace(node, op="", text="", args=(), reduce="", pair=None) if name in read else node
         for name, node in cut.nodes.items()
     }
-    live = _behind(nodes, [tensor.node for tensor in mine])
+    live = nodes_behind(nodes, [tensor.node for tensor in mine])
     nodes = {name: node for name, node in nodes.items() if name in live}
     # A kernel walks one set of axes. Without a value over all of them, the stage would compute a
     # product of two domains that nobody asked for.
@@ -213,15 +213,3 @@ def _check_positions(stage: KernelStage) -> None:
             over = stage.graph.axes.resolve(stage.graph.reduced_by[name])
             if list(over) != walked:
                 raise NotWritable("a flat position in another order than memory's")
-
-
-def _behind(nodes: dict[str, Node], wanted: Iterable[str]) -> set[str]:
-    """Names of the nodes that `wanted` depends on, with `wanted` itself."""
-    live: set[str] = set()
-    stack = list(wanted)
-    while stack:
-        name = stack.pop()
-        if name not in live:
-            live.add(name)
-            stack += nodes[name].args
-    return live

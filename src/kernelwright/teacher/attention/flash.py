@@ -20,7 +20,6 @@ from kernelwright.teacher.tile.index import (
     Index,
     Term,
     align,
-    flat_axis,
     mask,
     times,
 )
@@ -84,11 +83,9 @@ class Flash:
     @cached_property
     def batch(self) -> Index:
         """Index of the result's dimensions before the last two; they walk the axis "b" together."""
-        shape, texts = self.out.shape[:-2], self.sizes.of(self.call.outputs[0])[:-2]
-        wide = [at for at, size in enumerate(shape) if size > 1]
-        walked = flat_axis("b", [texts[at] for at in wide], [shape[at] for at in wide])
-        known = dict(zip(wide, walked, strict=True))
-        return tuple(known.get(at, ()) for at in range(len(shape)))
+        places = range(self.out.rank - 2)
+        walked = self.sizes.walked(self.call.outputs[0], "b", places)
+        return tuple(walked.get(at, ()) for at in places)
 
     def body(self, name: str, *, widens: bool = True) -> TileBody:
         """A body over one of the kernel's tiles.

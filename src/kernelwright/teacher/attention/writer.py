@@ -13,7 +13,7 @@ from kernelwright.teacher.attention.kernels import flash_candidate
 from kernelwright.teacher.attention.tile import AttentionTile
 from kernelwright.teacher.contraction.schedules import NUM_SMS, power_of_two
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 
 _PRECISIONS = {
     "strict": ("tf32x3", "ieee"),
@@ -56,12 +56,7 @@ _REGISTERS = 64
 
 def classify(program: Program) -> bool:
     """Whether the program has one attention that can be written, with all calls around it."""
-    try:
-        flash = Flash(program)
-        flash_candidate(flash, _tiles(flash, "strict")[0])
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: ways(program, "strict")[0].write())
 
 
 def ways(program: Program, precision: str) -> list[Way]:

@@ -27,6 +27,7 @@ from kernelwright.teacher.tile.index import (
 )
 from kernelwright.teacher.tile.source import after, the_only
 from kernelwright.teacher.tile.views import Side
+from kernelwright.teacher.ways import is_writable
 
 CONTRACTIONS = names_with(Trait.MATRIX_PRODUCT)
 
@@ -88,13 +89,8 @@ class Contraction(Product):
     @cached_property
     def has_tiles(self) -> bool:
         """Whether both factors are matrices whose tiles can be loaded or computed."""
-        if "m" not in self.lengths or "n" not in self.lengths:
-            return False
-        try:
-            self.factors("BLOCK_K")
-        except NotWritable:
-            return False
-        return True
+        is_matrix = "m" in self.lengths and "n" in self.lengths
+        return is_matrix and is_writable(lambda: self.factors("BLOCK_K"))
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
         """Bytes of shared memory for the factor tiles of one step, in all pipeline stages."""

@@ -27,7 +27,7 @@ from kernelwright.teacher.contraction.schedules import (
     tile_schedules,
 )
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 
 Form = Callable[[Contraction, ProductSchedule], Candidate]
 Item = tuple[Form, ProductSchedule]
@@ -55,15 +55,7 @@ def classify(program: Program) -> bool:
         first = dict(reversed(list(_schedules(product, "strict"))))
     except NotWritable:
         return False
-    return any(_is_written(form, product, schedule) for form, schedule in first.items())
-
-
-def _is_written(form: Form, product: Contraction, schedule: ProductSchedule) -> bool:
-    try:
-        form(product, schedule)
-    except NotWritable:
-        return False
-    return True
+    return any(is_writable(partial(form, product, one)) for form, one in first.items())
 
 
 def ways(program: Program, precision: str) -> list[Way]:

@@ -11,10 +11,12 @@ from kernelwright.teacher.tile.body import Rules, TileBody
 from kernelwright.teacher.tile.index import (
     Dim,
     Index,
+    all_of,
     factor,
     is_variable,
     operand_text,
     replaced,
+    shifted,
     times,
 )
 
@@ -33,15 +35,6 @@ def _moved(body: TileBody, value: str, at: int, text: str, *given: Dim) -> Dim:
     """
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
     return body.position(text, size, length, body.conditions(*given))
-
-
-def shifted(text: str, by: str) -> str:
-    """Text of `text` + `by`; a `by` that begins with "-" is subtracted."""
-    if by == "0":
-        return text
-    if by.startswith("-"):
-        return f"{text} - {by[1:]}"
-    return by if text == "0" else f"{text} + {by}"
 
 
 # Cuts
@@ -133,7 +126,7 @@ def _pad(body: TileBody, call: Call, index: Index, _: int) -> str:
         if not (before or after):
             continue
         position = body.text(index[at])
-        source = shifted(position, str(-before)) if before else position
+        source = shifted(position, -before) if before else position
         source = source if is_variable(source) else body.assign(source)
         mine = [f"{source} >= 0"] if before > 0 else []
         mine += [f"{source} < {body.sizes.of(value)[at]}"] if after > 0 else []
@@ -145,8 +138,7 @@ def _pad(body: TileBody, call: Call, index: Index, _: int) -> str:
         return text
     # A masked load gives 0, and calls in front of the padding may turn this 0 into something else.
     fill = _constant(call.arg("value") or 0, call.types[0].dtype)
-    where = " & ".join(f"({test})" for test in tests) if len(tests) > 1 else tests[0]
-    return body.line(call, f"tl.where({where}, {text}, {fill})", index)
+    return body.line(call, f"tl.where({all_of(tests)}, {text}, {fill})", index)
 
 
 def _constant(value: float, dtype: str) -> str:
@@ -189,8 +181,8 @@ def _slice_scatter(body: TileBody, call: Call, index: Index, _: int) -> str:
     text = position if step == 1 else f"{position} // {step}"
     moved = body.position(text, count, length, (*body.conditions(index[at]), *tests))
     part = body.value(source, replaced(index, at, moved))
-    where = " & ".join(f"({test})" for test in tests)
-    return body.line(call, f"tl.where({where}, {part}, {body.value(value, index)})", index)
+    text = f"tl.where({all_of(tests)}, {part}, {body.value(value, index)})"
+    return body.line(call, text, index)
 
 
 # Rearrangements

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.teacher.nodes.graph import COUNT, KernelStage, Tensor, is_huge
+from kernelwright.teacher.nodes.graph import COUNT, KernelStage, Tensor, is_huge, nodes_behind
 from kernelwright.teacher.pointwise.tile import TileWriter
 from kernelwright.teacher.reduction.accumulators import Accumulator, TileShape
 from kernelwright.teacher.reduction.plan import Geometry, ReductionSchedule, geometry
@@ -135,15 +135,8 @@ class Body:
             wanted: names of nodes.
             full: True for nodes over the whole domain, False for values a row.
         """
-        live: set[str] = set()
-        stack = list(wanted)
-        while stack:
-            name = stack.pop()
-            if name not in live and name not in self.known:
-                live.add(name)
-                node = self.stage.nodes[name]
-                stack += [] if node.reduce else node.args
         nodes = self.stage.nodes
+        live = nodes_behind(nodes, wanted, self.known, passes_reductions=False)
         return [
             name
             for name in nodes

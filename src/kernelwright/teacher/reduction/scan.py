@@ -6,10 +6,9 @@ before it is carried along.
 
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
@@ -20,9 +19,17 @@ from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
-from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, flat_axis, parts, times
-from kernelwright.teacher.tile.source import after, assemble, is_wide, kernel, out_buffers, the_only
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.tile.index import memory_order, parts, times
+from kernelwright.teacher.tile.source import (
+    after,
+    assemble,
+    is_wide,
+    kernel,
+    out_buffers,
+    the_only,
+    tile_axes,
+)
+from kernelwright.teacher.ways import Way, is_writable
 
 _ADD = """@triton.jit
 def add(a, b):
@@ -89,22 +96,13 @@ _TILES = (
 """Columns of a block at most, elements of a tile, num_warps."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScanTile:
-    """The tile that a program scans at a time, in elements, and its warps."""
-
-    rows: int
-    columns: int
-    num_warps: int
+ScanTile = tuple[int, int, int]
+"""Rows and columns of the tile that a program scans at a time, and its warps."""
 
 
 def classify(program: Program) -> bool:
     """Whether the program has one scan and everything around the scan has kernel text."""
-    try:
-        _Written(program)
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: _Written(program))
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
@@ -139,39 +137,23 @@ class _Written:
         ):
             raise NotWritable("a scan of single elements")
         self.sizes = ValueSizes(program)
-        self.lengths: dict[str, int] = {}
         self._is_wide = is_wide(program)
-        self.view, self.index = self._tile(result_type)
+        members = self._members(result_type)
+        self.index, self.view, self.lengths = tile_axes(self.sizes, self.call.outputs[0], members)
         self.body = self._body()
         self.buffers = out_buffers(self.body, program.outputs)
 
-    def _tile(self, made: TensorType) -> tuple[View, Index]:
-        """The kernel's axes, and the index of the scan's result over them."""
+    def _members(self, made: TensorType) -> dict[str, tuple[int, ...]]:
+        """Axis of the kernel -> the dimensions of the scan's result that walk the axis."""
         along = dim_index(self.call.arg("dim"), made.rank)
         # Rows of a tile should be neighbours in memory, so the axes come in the order of memory.
-        order = list(range(made.rank))
-        if made.layout is Layout.CHANNELS_LAST:
-            order = [0, *order[2:], 1]
-        before, after = order[: order.index(along)], order[order.index(along) + 1 :]
+        order = memory_order(tuple(range(made.rank)), made.layout)
+        before, behind = order[: order.index(along)], order[order.index(along) + 1 :]
         # If axes follow the scanned one, neighbours in memory belong to different rows, and these
         # rows form a tile. Else neighbours belong to one row, and any rows form a tile.
-        members = {"b": before, "m": after, "n": [along]} if after else {"m": before, "n": [along]}
-        texts = {"b": ("pid_b", ""), "m": ("offs_m", "[:, None]"), "n": ("offs_n", "[None, :]")}
-        dims: dict[int, Dim] = {}
-        view: dict[str, AxisText] = {}
-        for axis, places in members.items():
-            # A dimension of size 1 has no position to compute; its index stays empty.
-            wide_dims = [at for at in places if made.shape[at] > 1]
-            if not wide_dims:
-                continue
-            sizes = [self.sizes.of(self.call.outputs[0])[at] for at in wide_dims]
-            walked = flat_axis(axis, sizes, [made.shape[at] for at in wide_dims])
-            dims |= dict(zip(wide_dims, walked, strict=True))
-            bound = self.sizes.symbol(times(*sizes), axis.upper())
-            name, suffix = texts[axis]
-            view[axis] = AxisText(name, suffix, "" if axis == "b" else bound)
-            self.lengths[axis] = prod(made.shape[at] for at in wide_dims)
-        return view, tuple(dims.get(at, ()) for at in range(made.rank))
+        if behind:
+            return {"b": before, "m": behind, "n": (along,)}
+        return {"m": before, "n": (along,)}
 
     def _body(self) -> TileBody:
         """The lines of a block, from loads to stores."""
@@ -222,20 +204,17 @@ class _Written:
         # A tile beyond the row would compute on padding.
         columns = min(columns, power_of_two(self.lengths["n"]))
         rows = min(max(1, elements // columns), power_of_two(self.lengths.get("m", 1)))
-        return ScanTile(rows=rows, columns=columns, num_warps=num_warps)
+        return rows, columns, num_warps
 
     def candidate(self, tile: ScanTile) -> Candidate:
         """The candidate: one kernel in this tile, and its wrapper."""
-        ops = tuple(call.op for call in self.program.calls)
         plan = KernelPlan(
             kernel=kernel_name(self.program),
-            fuses=ops,
+            fuses=tuple(call.op for call in self.program.calls),
             loop="scan",
-            tiles={
-                "BLOCK_M": tile.rows, "BLOCK_N": tile.columns, "num_warps": tile.num_warps,
-            },
+            tiles=dict(zip(("BLOCK_M", "BLOCK_N", "num_warps"), tile, strict=True)),
             why="rows are read once: blocks scanned as trees, their ends carried along",
-        )  # fmt: skip
+        )
         rows = f"triton.cdiv({self.view['m'].bound}, BLOCK_M)" if "m" in self.view else "1"
         blocks = f"{self.sizes.symbol(self._batches, 'B')} * " if "b" in self.view else ""
         scan_kernel = kernel(plan, self._lines(), f"({blocks}{rows},)", self.sizes.symbols)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.nodes.graph import KernelStage
+from kernelwright.teacher.nodes.graph import KernelStage, nodes_behind
 from kernelwright.teacher.pointwise.tile import pointer
 from kernelwright.teacher.reduction.accumulators import (
     Accumulator,
@@ -131,7 +131,7 @@ def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
 def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -> list[str]:
     """Lines that compute the row values and merge the states behind `wanted`, level by level."""
     lines: list[str] = []
-    behind = _behind(task.stage, wanted)
+    behind = nodes_behind(task.stage.nodes, wanted, passes_reductions=False)
     for reached in range(level + 1):
         lines += body.row_values(sorted(behind), reached)
         for acc in at_level(task.running, body, reached):
@@ -148,19 +148,6 @@ def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -
             head.append(f"seen = tl.maximum(tl.minimum({rest}, chunk), 0)")
         lines = [*head, *lines]
     return lines
-
-
-def _behind(stage: KernelStage, wanted: Sequence[str]) -> set[str]:
-    """Nodes that `wanted` depends on, up to reductions, whose states are in memory."""
-    live: set[str] = set()
-    stack = list(wanted)
-    while stack:
-        name = stack.pop()
-        if name not in live:
-            live.add(name)
-            node = stage.nodes[name]
-            stack += [] if node.reduce else node.args
-    return live
 
 
 def _part_mask(body: Body) -> str:

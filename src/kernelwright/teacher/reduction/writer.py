@@ -8,10 +8,9 @@ from kernelwright.teacher.reduction.plan import ReductionSchedule, schedules
 from kernelwright.teacher.reduction.rows import write_looped, write_one_pass
 from kernelwright.teacher.reduction.split import write_two_pass
 from kernelwright.teacher.stages import stages_of
-from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import with_fixed
 from kernelwright.teacher.text.space import collapse
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 from kernelwright.teacher.wrapper import WrapperPart, assemble
 
 _STAGE_NAMES = ("rows", "total")
@@ -24,15 +23,8 @@ def classify(program: Program) -> bool:
     if not stages or not stages[0].reduced or len(stages) > len(_STAGE_NAMES):
         return False
     # Whether a pulled value has kernel text shows only when the lines are written.
-    return not stages[0].graph.pulled or _is_pullable(program)
-
-
-def _is_pullable(program: Program) -> bool:
-    try:
-        ways(program, "strict")[0].write()
-    except NotWritable:
-        return False
-    return True
+    is_pulled = bool(stages[0].graph.pulled)
+    return not is_pulled or is_writable(lambda: ways(program, "strict")[0].write())
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001

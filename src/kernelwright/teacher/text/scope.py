@@ -8,6 +8,7 @@ from kernelwright.teacher.source import used_in
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import ALIGNED
 from kernelwright.teacher.text.space import SpaceAxis, StageSpace
+from kernelwright.teacher.tile.index import all_of, factor
 
 MAX_BLOCKS = 65_535
 """CUDA's limit for the y and the z dimension of a grid; x has 2^31 - 1."""
@@ -164,8 +165,7 @@ class IndexScope:
             for group in self.groups
             if group.is_masked and any(axis.name in axes for axis in group.axes)
         ]
-        tests = [f"{group.var} < {self._tile_count(group)}" for group in masked]
-        return tests[0] if len(tests) == 1 else " & ".join(f"({test})" for test in tests)
+        return all_of([f"{group.var} < {self._tile_count(group)}" for group in masked])
 
     def given(
         self, lines: Sequence[str], *, is_fixed: bool, more: Sequence[str] = ()
@@ -189,8 +189,3 @@ class IndexScope:
     def indices(self, group: IndexGroup) -> list[str]:
         """Lines that compute the slices of a group's variable that texts so far use."""
         return [f"{name} = {text}" for name, text in self.derived[group.var].items()]
-
-
-def factor(text: str) -> str:
-    """`text` as a factor: in parentheses where it is a product or sum."""
-    return f"({text})" if " " in text else text

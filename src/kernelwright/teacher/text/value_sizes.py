@@ -12,7 +12,7 @@ from math import prod
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.moved_sizes import RULES, Texts
-from kernelwright.teacher.tile.index import Index, Term, size_of, times
+from kernelwright.teacher.tile.index import Dim, Index, Term, flat_axis, size_of, times
 from kernelwright.teacher.tile.views import is_elementwise, is_view, source, view_index
 
 
@@ -127,6 +127,16 @@ class ValueSizes:
             () if length == 1 else (Term(f"{axis}{i}", text, length),)
             for i, (text, length) in enumerate(zip(self.of(value), result_type.shape, strict=True))
         )
+
+    def walked(self, value: str, axis: str, places: Iterable[int]) -> dict[int, Dim]:
+        """Dimension of a value -> its index, where the dimensions `places` walk one axis together.
+
+        Dimensions of one element are left out. The last dimension of `places` is the fastest.
+        """
+        texts, shape = self.of(value), self.program.type_of(value).shape
+        wide = [at for at in places if shape[at] > 1]
+        dims = flat_axis(axis, [texts[at] for at in wide], [shape[at] for at in wide])
+        return dict(zip(wide, dims, strict=True))
 
     def _follow(self, call: Call) -> None:
         """Computes the sizes of a call's results."""

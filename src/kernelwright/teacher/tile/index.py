@@ -131,6 +131,16 @@ def operand_text(text: str) -> str:
     return text if is_variable(text) else f"({text})"
 
 
+def shifted(text: str, by: str | int) -> str:
+    """Text of `text` + `by`; a `by` that begins with "-" is subtracted."""
+    by = str(by)
+    if by == "0":
+        return text
+    if by.startswith("-"):
+        return f"{text} - {by[1:]}"
+    return by if text == "0" else f"{text} + {by}"
+
+
 # Indices through views
 
 
@@ -234,9 +244,9 @@ def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...
 # Indices as offsets
 
 
-def memory_order(index: Index, layout: Layout) -> Index:
-    """The dimensions of an index in memory order, from the slowest to the fastest."""
-    return (index[0], *index[2:], index[1]) if layout is Layout.CHANNELS_LAST else index
+def memory_order(dims: tuple[_Item, ...], layout: Layout) -> tuple[_Item, ...]:
+    """Items of a tensor's dimensions in memory order, from the slowest to the fastest."""
+    return (dims[0], *dims[2:], dims[1]) if layout is Layout.CHANNELS_LAST else dims
 
 
 def placed(index: Index) -> list[tuple[Term, str]]:
@@ -321,10 +331,15 @@ def parts(view: View, axes: Iterable[str] | None = None) -> list[str]:
 
 def mask(axes: Sequence[str], view: View) -> str:
     """Text that is true where positions along all of `axes` are valid; "" if they always are."""
-    tests = dict.fromkeys(test for axis in axes if axis in view for test in view[axis].tests)
-    if len(tests) == 1:
-        return next(iter(tests))
-    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
+    return all_of([test for axis in axes if axis in view for test in view[axis].tests])
+
+
+def all_of(tests: Iterable[str]) -> str:
+    """Text that is true where all conditions are; "" without conditions."""
+    distinct = list(dict.fromkeys(tests))
+    if len(distinct) == 1:
+        return distinct[0]
+    return " & ".join(test if test.isidentifier() else f"({test})" for test in distinct)
 
 
 def factor(size: str) -> str:

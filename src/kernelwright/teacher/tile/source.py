@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 
 from kernelwright.core.candidate import Candidate, KernelPlan
@@ -21,7 +22,7 @@ from kernelwright.teacher.source import (
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
-from kernelwright.teacher.tile.index import size_of
+from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, size_of, times
 
 _INDENT = "    "
 
@@ -116,6 +117,33 @@ def the_only(program: Program, is_wanted: Callable[[Call], bool], kind: str) -> 
 def after(program: Program, call: Call) -> tuple[Call, ...]:
     """The calls that follow a call in the program."""
     return program.calls[program.calls.index(call) + 1 :]
+
+
+_PLACES = {"b": ("pid_b", ""), "m": ("offs_m", "[:, None]"), "n": ("offs_n", "[None, :]")}
+"""Axis -> its variable, and its place in a tile."""
+
+
+def tile_axes(
+    sizes: ValueSizes, value: str, members: Mapping[str, Sequence[int]]
+) -> tuple[Index, View, dict[str, int]]:
+    """(index of a value, the kernel's axes, their lengths).
+
+    Args:
+        members: axis "b", "m" or "n" -> dimensions of the value that walk the axis together, the
+            slowest first. An axis whose dimensions have one element is left out.
+    """
+    dims: dict[int, Dim] = {}
+    view: dict[str, AxisText] = {}
+    lengths: dict[str, int] = {}
+    for axis, places in members.items():
+        walked = sizes.walked(value, axis, places)
+        if terms := [term for [term] in walked.values()]:
+            dims |= walked
+            bound = sizes.symbol(times(*(term.size for term in terms)), axis.upper())
+            view[axis] = AxisText(*_PLACES[axis], "" if axis == "b" else bound)
+            lengths[axis] = prod(term.length for term in terms)
+    rank = sizes.program.type_of(value).rank
+    return tuple(dims.get(at, ()) for at in range(rank)), view, lengths
 
 
 def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) -> list[str]:

@@ -4,8 +4,7 @@ from functools import partial
 
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
-from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 from kernelwright.teacher.window.pool import Blocks, WindowPool, find, write_pool
 from kernelwright.teacher.window.slide import POOLS
 
@@ -19,12 +18,7 @@ def classify(program: Program) -> bool:
     """Whether the program has one pool that can be written, with all calls around it."""
     if sum(call.op in POOLS for call in program.calls) != 1:
         return False
-    try:
-        pool = find(program)
-        write_pool(pool, _blocks_of(pool)[0])
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: ways(program, "strict")[0].write())
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001

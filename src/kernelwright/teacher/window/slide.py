@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import spread
 from kernelwright.programs.program import Call
-from kernelwright.teacher.tile.index import AxisText
+from kernelwright.teacher.tile.index import AxisText, shifted
 
 POOLS = {
     f"{prefix}{kind}_pool{spatial}d": (kind, spatial)
@@ -81,7 +81,7 @@ class Slide:
                 f"{self.at}_end = {end}",
             ]
         scaled = out if self.stride == 1 else f"{out} * {self.stride}"
-        return [f"{self.at}_start = {plus(scaled, -self.padding)}"]
+        return [f"{self.at}_start = {shifted(scaled, -self.padding)}"]
 
     def loop(self, is_unrolled: bool) -> tuple[str, str]:
         """(loop header or "", line inside the loop that computes the position)."""
@@ -106,12 +106,12 @@ class Slide:
         """Text of the number of positions that the average counts along this dimension."""
         if self.adaptive:
             return f"({self.at}_end - {self.at}_start)"
-        end = plus(f"{self.at}_start", self.kernel)
+        end = shifted(f"{self.at}_start", self.kernel)
         if not includes_padding and self.axis.bound:
             last = f"tl.minimum({end}, {self.symbol})"
             return f"({last} - tl.maximum({self.at}_start, 0))"
         if self.ceil_mode:
-            limit = plus(self.symbol, self.padding)
+            limit = shifted(self.symbol, self.padding)
             return f"(tl.minimum({end}, {limit}) - {self.at}_start)"
         return str(self.kernel)
 
@@ -155,10 +155,3 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
 def _longest(size: int, wanted: int) -> int:
     """Length of the longest window of an adaptive pool from `size` inputs to `wanted` outputs."""
     return -(-size // wanted) + (size % wanted > 0)
-
-
-def plus(text: str, number: int) -> str:
-    """The sum as text, without "+ 0" and "+ -1"."""
-    if number == 0:
-        return text
-    return f"{text} + {number}" if number > 0 else f"{text} - {-number}"

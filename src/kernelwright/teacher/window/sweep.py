@@ -12,8 +12,7 @@ from math import gcd
 from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import full
 from kernelwright.programs.program import Call
-from kernelwright.teacher.tile.index import times
-from kernelwright.teacher.window.slide import plus
+from kernelwright.teacher.tile.index import shifted, times
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +87,7 @@ class Sweep:
 
     def begin(self, out: str) -> str:
         """Text of the input position where the window of the output at `out` starts."""
-        return plus(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
+        return shifted(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
 
     def move(self, tap: str) -> str:
         """Text of the distance of a tap from the window's start."""
@@ -147,7 +146,7 @@ class TransposedSweep(Sweep):
         # stride and dilation, g must divide phase + padding. Then the first such k is
         # (phase + padding) / g * inverse(dilation / g) modulo stride / g, and others follow.
         lines, shared = [], gcd(self.stride, self.dilation)
-        aim = plus(f"{self.at}_phase", self.padding)
+        aim = shifted(f"{self.at}_phase", self.padding)
         aim = f"({aim})" if " " in aim else aim
         first = aim if shared == 1 else f"{aim} // {shared}"
         inverse = pow(self.dilation // shared, -1, self._step)
@@ -161,10 +160,10 @@ class TransposedSweep(Sweep):
 
     def begin(self, out: str) -> str:
         if self.stride == 1:
-            return plus(out, self.padding)
+            return shifted(out, self.padding)
         # The division has no rest: `phase_lines` chose the first tap so, or there is no tap.
         first = times(f"{self.at}_first", str(self.dilation))
-        aim = plus(f"{self.at}_phase", self.padding)
+        aim = shifted(f"{self.at}_phase", self.padding)
         return f"{out} + ({aim} - {first}) // {self.stride}"
 
     def move(self, tap: str) -> str:

@@ -7,7 +7,18 @@ from kernelwright.programs.program import Call
 from kernelwright.teacher.movement.rules import COPIES
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
-from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, axes_of, mask, offset, parts
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Dim,
+    Index,
+    View,
+    all_of,
+    axes_of,
+    mask,
+    offset,
+    parts,
+    shifted,
+)
 from kernelwright.teacher.tile.views import Side, only_views, source_index, sources
 from kernelwright.teacher.window.conv import Convolution
 from kernelwright.teacher.window.sweep import Sweep
@@ -191,17 +202,17 @@ class Walk:
         known = f"{pixels.name}{pixels.suffix} < {self.product.pixels.upper()}"
         fixed = [test for s in self.product.sweeps if not s.is_moving for test in _tests(s)]
         name = "known" if self._tests else "inside"
-        return [*lines, *slices, *starts, f"{name} = {_all([known, *fixed])}"]
+        return [*lines, *slices, *starts, f"{name} = {all_of([known, *fixed])}"]
 
     def place(self) -> list[str]:
         """Lines in the loop that compute for which pixels the tap lies inside the image."""
         # Sliding pointers need no position; tests of edges and pulled values do.
         moved = [
-            f"{s.at} = {_moved(_start(s), s.move(self.over.taps[s.at]))}"
+            f"{s.at} = {shifted(_start(s), s.move(self.over.taps[s.at]))}"
             for s in self.moving
             if s.can_leave or self._is_pulled
         ]
-        return [*moved, *([f"inside = {_all(['known', *self._tests])}"] if self._tests else [])]
+        return [*moved, *([f"inside = {all_of(['known', *self._tests])}"] if self._tests else [])]
 
 
 def _is_pulled(product: Convolution, side: Side) -> bool:
@@ -221,13 +232,3 @@ def _start(sweep: Sweep) -> str:
 def _tests(sweep: Sweep) -> list[str]:
     """Conditions under which the position is in the image."""
     return [f"{sweep.at} >= 0", f"{sweep.at} < {sweep.symbol}"] if sweep.can_leave else []
-
-
-def _all(tests: list[str]) -> str:
-    if len(tests) == 1:
-        return tests[0]
-    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
-
-
-def _moved(start: str, move: str) -> str:
-    return f"{start} - {move[1:]}" if move.startswith("-") else f"{start} + {move}"
