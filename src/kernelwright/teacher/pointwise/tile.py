@@ -1,9 +1,13 @@
 """Lines that load, compute and store the nodes of a stage over one tile."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
+from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.movement.pulled import Pulls
-from kernelwright.teacher.nodes.graph import COUNT, POSITION, KernelStage, Tensor, is_huge
+from kernelwright.teacher.nodes.graph import COUNT, POSITION, Tensor, is_huge
+from kernelwright.teacher.source import Kernel, in_order, kernel_name
+from kernelwright.teacher.stages import fused_ops
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.scope import IndexScope
 from kernelwright.teacher.text.space import StageSpace
 
@@ -13,20 +17,16 @@ _HALF = ("float16", "bfloat16")
 class TileWriter:
     """Writes the lines of nodes, and records the tensors that become the kernel's arguments."""
 
-    def __init__(self, stage: KernelStage, space: StageSpace, scope: IndexScope) -> None:
+    def __init__(self, space: StageSpace, scope: IndexScope) -> None:
         """A writer for one kernel, over the index variables of `scope`."""
-        self.stage, self.space, self.scope = stage, space, scope
+        self.stage, self.space, self.scope = space.stage, space, scope
         self.loaded: dict[str, None] = {}
         self.stored: dict[str, None] = {}
-        self._pulls = Pulls(space, scope, is_wide=is_huge(stage))
-        self._inputs = {tensor.node: tensor for tensor in stage.inputs}
+        self._pulls = Pulls(space, scope, is_wide=is_huge(self.stage))
+        self._inputs = {tensor.node: tensor for tensor in self.stage.inputs}
         vector = [group for group in scope.groups if group.is_masked]
-        self._full_mask = scope.mask([a.name for g in vector for a in g.axes])
-
-    @property
-    def full_mask(self) -> str:
+        self.full_mask = scope.mask([a.name for g in vector for a in g.axes])
         """The mask of the whole tile, for a line `mask = ...`."""
-        return self._full_mask
 
     def load(self, tensor: Tensor) -> str:
         """The line that loads a tile of an input; 16-bit floats are widened to fp32."""
@@ -51,7 +51,7 @@ class TileWriter:
 
     def _mask(self, axes: Collection[str]) -> str:
         mask = self.scope.mask(frozenset(axes))
-        return "mask" if mask == self._full_mask and mask else mask
+        return "mask" if mask == self.full_mask and mask else mask
 
     def assign(self, name: str, count: str = "", position: str = "") -> list[str]:
         """The lines of a node: a load, a map, or the lines that pull a value.
@@ -70,10 +70,45 @@ class TileWriter:
         self.loaded |= dict.fromkeys(read)
         return lines
 
-    @property
-    def pointers(self) -> tuple[str, ...]:
-        """Names of the tensors that the lines so far load or store."""
-        return (*self.loaded, *self.stored)
+    def kernel(
+        self,
+        schedule: StageSchedule,
+        lines: Sequence[str],
+        grid: str,
+        constants: dict[str, str],
+        tiles: dict[str, int],
+        *,
+        loop: str = "",
+        suffix: str = "",
+        nodes: Iterable[str] | None = None,
+        more: Sequence[str] = (),
+    ) -> Kernel:
+        """The kernel of these lines.
+
+        Args:
+            constants: constexpr arguments -> their texts at the launch.
+            tiles: tile sizes of the plan.
+            loop: name of the loop, unless it is that of the schedule's form.
+            suffix: part of the kernel's name, to tell kernels apart.
+            nodes: the nodes that the kernel computes; None for all of the stage.
+            more: further sizes that the kernel may name.
+        """
+        plan = KernelPlan(
+            kernel=kernel_name(self.stage.graph.program, suffix),
+            fuses=fused_ops(self.stage, self.stage.nodes if nodes is None else nodes),
+            loop=loop or schedule.form,
+            tiles={**tiles, "num_warps": schedule.num_warps},
+            why=schedule.why,
+        )
+        sizes, known = self.scope.given(lines, is_fixed=schedule.is_fixed, more=more)
+        return Kernel(
+            plan=plan,
+            pointers=in_order((*self.loaded, *self.stored)),
+            sizes=sizes,
+            body=tuple(lines),
+            grid=grid,
+            constants=constants | known,
+        )
 
 
 def pointer(name: str, offset: str) -> str:

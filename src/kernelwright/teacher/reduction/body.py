@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from kernelwright.teacher.nodes.graph import COUNT, KernelStage, Tensor, is_huge, nodes_behind
 from kernelwright.teacher.pointwise.tile import TileWriter
 from kernelwright.teacher.reduction.accumulators import Accumulator, TileShape
-from kernelwright.teacher.reduction.plan import Geometry, ReductionSchedule, geometry
+from kernelwright.teacher.reduction.plan import Geometry, geometry
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.scope import IndexGroup, IndexScope, launch_order
 from kernelwright.teacher.text.space import StageSpace
 
@@ -49,12 +50,13 @@ class Body:
     A body records the sizes and tensors that its lines use, so each kernel has a body of its own.
     """
 
-    def __init__(self, stage: KernelStage, space: StageSpace, schedule: ReductionSchedule) -> None:
+    def __init__(self, space: StageSpace, schedule: StageSchedule) -> None:
         """A body without lines, for one stage in one schedule."""
+        stage = space.stage
         self.stage, self.space, self.schedule = stage, space, schedule
         self.place: Geometry = geometry(space, schedule.rows)
         groups = [g for g in (self.place.outer, self.place.rows, self.place.cols) if g]
-        self.writer = TileWriter(stage, space, IndexScope(groups))
+        self.writer = TileWriter(space, IndexScope(groups))
         self.tile = TileShape(schedule.rows > 1)
         self.level = levels(stage)
         self.known: set[str] = set()

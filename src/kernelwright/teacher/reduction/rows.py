@@ -3,35 +3,24 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.nodes.graph import KernelStage
 from kernelwright.teacher.reduction.accumulators import functions, one_pass
 from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text
-from kernelwright.teacher.reduction.plan import ReductionSchedule
-from kernelwright.teacher.source import (
-    Kernel,
-    in_order,
-    kernel_name,
-    planned,
-    row_tile,
-)
-from kernelwright.teacher.stages import fused_ops
+from kernelwright.teacher.source import planned, row_tile
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
 from kernelwright.teacher.wrapper import WrapperPart
 
 
-def write_one_pass(
-    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
-) -> WrapperPart:
+def write_one_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
     """One kernel that holds whole rows in a tile: each element is read from memory once.
 
     Args:
         suffix: part of the kernel's name, to tell stages apart.
     """
-    body = Body(stage, space, schedule)
+    body = Body(space, schedule)
     inner = []
     # Nodes come in the graph's order: a level finds the results of the level before in registers.
-    for name, node in stage.nodes.items():
+    for name, node in body.stage.nodes.items():
         if node.reduce:
             # Padding of the tile must not take part: a clean value has zeros there already.
             clean = body.is_clean(node.args[0])
@@ -39,7 +28,7 @@ def write_one_pass(
             inner += one_pass(node, body.tile, "mask", count, is_clean=clean)
         else:
             inner += body.assign([name])
-    inner += [body.writer.store(tensor) for tensor in stage.outputs]
+    inner += [body.writer.store(tensor) for tensor in body.stage.outputs]
     lanes = body.tile.lanes
     lines = body.tile_lines(body.widened(lanes), inner)
     if schedule.rows == 1:  # the block is the row, whose length the wrapper knows first
@@ -48,9 +37,7 @@ def write_one_pass(
     return _finish(body, lines, "BLOCK", suffix, tile)
 
 
-def write_looped(
-    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
-) -> WrapperPart:
+def write_looped(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
     """One kernel that loops over the tiles of a row, once for each level of reductions.
 
     A further loop stores outputs over the whole domain that depend on the last level.
@@ -58,9 +45,9 @@ def write_looped(
     Args:
         suffix: part of the kernel's name, to tell stages apart.
     """
-    body = Body(stage, space, schedule)
-    states = accumulators(stage)
-    everything = [acc.value for acc in states] + [tensor.node for tensor in stage.outputs]
+    body = Body(space, schedule)
+    states = accumulators(body.stage)
+    everything = [acc.value for acc in states] + [tensor.node for tensor in body.stage.outputs]
     lines: list[str] = []
     # A level needs the whole row's results of the level before: each level walks the row again.
     for level in range(max(body.level.values()) + 1):
@@ -96,23 +83,9 @@ def _finish(
     constants = {"ROWS": rows} if schedule.rows > 1 else {}
     constants["BLOCK"] = block
     elements = {"ELEMENTS": schedule.rows * schedule.block} if tile else {}
-    plan = KernelPlan(
-        kernel=kernel_name(body.stage.graph.program, suffix),
-        fuses=fused_ops(body.stage, body.stage.nodes),
-        loop=schedule.form,
-        tiles={**elements, **planned(constants), "num_warps": schedule.num_warps},
-        why=schedule.why,
-    )
     whole = (*body.head(), *lines)
-    parameters, known = body.scope.given(whole, is_fixed=schedule.is_fixed)
-    kernel = Kernel(
-        plan=plan,
-        pointers=in_order(body.writer.pointers),
-        sizes=parameters,
-        body=whole,
-        grid=grid,
-        constants=constants | known,
-    )
+    tiles = {**elements, **planned(constants)}
+    kernel = body.writer.kernel(schedule, whole, grid, constants, tiles, suffix=suffix)
     return WrapperPart(
         stage=body.stage,
         kernels=[kernel],

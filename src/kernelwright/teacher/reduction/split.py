@@ -8,8 +8,7 @@ themselves. This is cheap and saves a launch.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.nodes.graph import KernelStage, nodes_behind
+from kernelwright.teacher.nodes.graph import nodes_behind
 from kernelwright.teacher.pointwise.tile import pointer
 from kernelwright.teacher.reduction.accumulators import (
     Accumulator,
@@ -18,9 +17,8 @@ from kernelwright.teacher.reduction.accumulators import (
     functions,
 )
 from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text, group_sizes
-from kernelwright.teacher.reduction.plan import ReductionSchedule
-from kernelwright.teacher.source import Buffer, Kernel, in_order, kernel_name, planned
-from kernelwright.teacher.stages import fused_ops
+from kernelwright.teacher.source import Buffer, Kernel, planned
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
 from kernelwright.teacher.wrapper import WrapperPart
 
@@ -29,16 +27,13 @@ from kernelwright.teacher.wrapper import WrapperPart
 class _SplitTask:
     """The arguments that all kernels of a two_pass candidate share."""
 
-    stage: KernelStage
     space: StageSpace
-    schedule: ReductionSchedule
+    schedule: StageSchedule
     suffix: str
     running: Sequence[Accumulator]
 
 
-def write_two_pass(
-    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
-) -> WrapperPart:
+def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
     """One kernel of partial states for each level of reductions, and one kernel that finishes.
 
     The partial states have the shape (rows, splits).
@@ -46,8 +41,8 @@ def write_two_pass(
     Args:
         suffix: part of the kernels' names, to tell stages apart.
     """
-    task = _SplitTask(stage, space, schedule, suffix, accumulators(stage))
-    probe = Body(stage, space, schedule)
+    task = _SplitTask(space, schedule, suffix, accumulators(space.stage))
+    probe = Body(space, schedule)
     top = max(probe.level.values())
     kernels: list[Kernel] = []
     sizes: dict[str, str] = {}
@@ -65,7 +60,9 @@ def write_two_pass(
     sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
     buffers = _buffers(task, probe)
     extra = functions(line for kernel in kernels for line in kernel.body)
-    return WrapperPart(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
+    return WrapperPart(
+        stage=space.stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra
+    )
 
 
 def _buffers(task: _SplitTask, body: Body) -> list[Buffer]:
@@ -88,7 +85,7 @@ def _partial(task: _SplitTask, level: int, sizes: dict[str, str]) -> Kernel:
     Args:
         sizes: size arguments -> wrapper text; the kernel's own are added.
     """
-    body = Body(task.stage, task.space, task.schedule)
+    body = Body(task.space, task.schedule)
     running, stores = at_level(task.running, body, level), body.full_stores(level)
     wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
     lines = _prologue(task, body, wanted, level)
@@ -110,7 +107,7 @@ def _partial(task: _SplitTask, level: int, sizes: dict[str, str]) -> Kernel:
 
 def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
     """The kernel that merges the states of the last level and stores what depends on them."""
-    body = Body(task.stage, task.space, task.schedule)
+    body = Body(task.space, task.schedule)
     at_top = {acc.value for acc in at_level(task.running, body, top)}
     stores, rows = body.full_stores(top), body.row_stores()
     if at_top:
@@ -131,7 +128,7 @@ def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
 def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -> list[str]:
     """Lines that compute the row values and merge the states behind `wanted`, level by level."""
     lines: list[str] = []
-    behind = nodes_behind(task.stage.nodes, wanted, passes_reductions=False)
+    behind = nodes_behind(task.space.stage.nodes, wanted, passes_reductions=False)
     for reached in range(level + 1):
         lines += body.row_values(sorted(behind), reached)
         for acc in at_level(task.running, body, reached):
@@ -189,34 +186,28 @@ def _kernel(
     *,
     is_split: bool,
 ) -> Kernel:
-    schedule, program = task.schedule, task.stage.graph.program
+    schedule = task.schedule
     grid = body.grid(str(schedule.rows))
     head = body.head()
     if is_split:
         # The split is the last grid dimension: `head` has numbered those of the rows before it.
         head.append(f"split = {body.widened(f'tl.program_id({len(grid)})')}")
         grid.append("n_splits")
-    text = " ".join([*head, *lines])
+    whole = [*head, *lines]
+    text = " ".join(whole)
     constants = {"ROWS": str(schedule.rows)} if schedule.rows > 1 else {}
     if "BLOCK" in text:
         constants["BLOCK"] = str(schedule.block)
     if "SPLITS" in text:  # tl.arange needs a power of two
         constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
-    plan = KernelPlan(
-        kernel=kernel_name(program, "_".join(filter(None, (task.suffix, suffix)))),
-        fuses=fused_ops(task.stage, sorted(body.written | body.known)),
-        loop=schedule.form,
-        tiles={**planned(constants), "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
-        why=schedule.why,
-    )
     sizes |= body.scope.sizes
-    shares = ("chunk", "n_splits")
-    parameters, known = body.scope.given([text], is_fixed=schedule.is_fixed, more=shares)
-    return Kernel(
-        plan=plan,
-        pointers=in_order(body.writer.pointers),
-        sizes=parameters,
-        body=(*head, *lines),
-        grid=grid_text(grid),
-        constants=constants | known,
+    return body.writer.kernel(
+        schedule,
+        whole,
+        grid_text(grid),
+        constants,
+        {**planned(constants), "SPLITS": schedule.splits},
+        suffix="_".join(filter(None, (task.suffix, suffix))),
+        nodes=sorted(body.written | body.known),
+        more=("chunk", "n_splits"),
     )
