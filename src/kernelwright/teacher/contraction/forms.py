@@ -54,7 +54,7 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
         NotWritable: a call after the product has no kernel text.
     """
     view = product.view()
-    place = offset(product.index, product.out, view)
+    place = offset(product.index, view, product.out.layout)
     sums = product.accumulate(schedule)
     lines = [
         *sums,
@@ -85,7 +85,7 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
 def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[Buffer]]:
     """The kernel that adds the slices' partial sums and applies the epilogue, and its results."""
     program, view = product.program, product.view()
-    place, inside = offset(product.index, product.out, view), mask(list(view), view)
+    place, inside = offset(product.index, view, product.out.layout), mask(list(view), view)
     body = product.body(view, inside=inside)
     product.epilogue(body, product.after())
     place_tile = product.position(_COMBINE)

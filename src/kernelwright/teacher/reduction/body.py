@@ -123,7 +123,7 @@ class Body:
         cols = self.place.cols
         lines = [f"{cols.var} = {position}", *self.scope.indices(cols)]
         # The next tile is in another loop and has to compute its slices anew.
-        self.scope.derived[cols.var].clear()
+        self.scope.view[cols.var].parts.clear()
         return [*lines, f"mask = {self.writer.full_mask}", *inner]
 
     # -- nodes

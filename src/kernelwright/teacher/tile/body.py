@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from kernelwright.ops.operator import TensorType
+from kernelwright.ops.operator import Layout
 from kernelwright.ops.rules import dim_indices, is_float
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.fragments.fragment import RESHAPING
@@ -181,7 +181,7 @@ class TileBody:
             raise NotWritable(f"{name} has lost a dimension of the tile, of size 1")
         where = self._mask(index)
         masked = f", mask={where}" if where else ""
-        at = offset(index, result_type, self.view)
+        at = offset(index, self.view, result_type.layout)
         return f"tl.store({pointer} + {at}, {self.variable(name)}{masked})"
 
     def _walked(self, index: Index) -> set[str]:
@@ -276,11 +276,11 @@ class TileBody:
 
     def text(self, dim: Dim) -> str:
         """Text of the position along a dimension, over the tile."""
-        return self._offset((dim,), TensorType((1,)))
+        return self._offset((dim,))
 
     def flat(self, index: Index) -> str:
         """Text of an element's number in the order of a contiguous tensor, where `index` is."""
-        return self._offset(index, TensorType((1,) * len(index)))
+        return self._offset(index)
 
     def kept(self, call: Call, index: Index) -> str:
         """Text of the condition that an element is inside the triangle that a call keeps."""
@@ -363,11 +363,11 @@ class TileBody:
         return reshape((whole,), shape, sizes)
 
     def _address(self, name: str, index: Index) -> str:
-        return f"{name}_ptr + {self._offset(index, self.program.type_of(name))}"
+        return f"{name}_ptr + {self._offset(index, self.program.type_of(name).layout)}"
 
-    def _offset(self, index: Index, made: TensorType) -> str:
+    def _offset(self, index: Index, layout: Layout = Layout.CONTIGUOUS) -> str:
         """Text of the offset in elements; slices of computed axes get their lines here."""
-        text = offset(index, made, self.view)
+        text = offset(index, self.view, layout)
         for axis in [axis for axis in self.view if axis not in self._own]:
             for name, part in self.view[axis].parts.items():
                 # A guarded axis shares the slices of the kernel's axis that it stands for.

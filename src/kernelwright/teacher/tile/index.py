@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.operator import Layout
 from kernelwright.teacher.text.expressions import NotWritable
 
 
@@ -57,6 +57,10 @@ class AxisText:
     """Positions may lie before the start too."""
     conditions: tuple[str, ...] = ()
     """Texts, of the tile's shape, that are true where positions are valid; instead of a bound."""
+    size: str = ""
+    """Size of the whole axis as a factor of offsets; without, the product of its parts' sizes."""
+    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Size of a slice -> name of its variable; other slices are named after their size."""
     parts: dict[str, str] = field(default_factory=dict, compare=False)
     """Variables for slices of the axis, as they are asked for: name -> text."""
 
@@ -280,23 +284,28 @@ def placed(index: Index) -> list[tuple[Term, str]]:
     return terms[::-1]
 
 
-def offset(index: Index, made: TensorType, view: View) -> str:
+def offset(index: Index, view: View, layout: Layout = Layout.CONTIGUOUS) -> str:
     """Text of the offset of a tile in a dense tensor, in elements.
 
     Args:
         index: index of the tensor's dimensions.
-        made: type of the tensor.
         view: the kernel's axes. Terms of other axes count as 0.
     """
     # Horner's form: ((a * B + b) * C + c), so no stride is multiplied out.
     text = ""
-    for term, _ in placed(memory_order(index, made.layout)):
+    for term, _ in placed(memory_order(index, layout)):
         if text:
             outer = f"({text})" if " + " in text else text
-            text = f"{outer} * {factor(term.size)}"
+            text = f"{outer} * {factor(stride_size(term, view))}"
         if term.axis in view:
             text = f"{text} + {position(term, view)}" if text else position(term, view)
     return text or "0"
+
+
+def stride_size(term: Term, view: View) -> str:
+    """The size of a term as an offset names it."""
+    whole = view[term.axis].size if term.axis in view and term.is_whole else ""
+    return whole or term.size
 
 
 def position(term: Term, view: View) -> str:
@@ -317,6 +326,7 @@ def position(term: Term, view: View) -> str:
     if known is None:
         is_named = all(size.isidentifier() for size in term.size.split(" * "))
         known = term.size.lower().replace(" * ", "_") if is_named else ""
+        known = axis.names.get(term.size, known)
         if not known or any(known in other.parts for other in view.values()):
             known = f"{term.axis}_part{len(axis.parts)}"
         axis.parts[known] = text

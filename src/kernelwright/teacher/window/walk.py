@@ -98,7 +98,8 @@ class _WalkBody(TileBody):
         # of two divisions.
         if any(term.axis in both and not term.is_whole for dim in index for term in dim):
             raise NotWritable("a view takes apart an axis that a window slides along")
-        start, move = (offset(index, self.program.type_of(name), view) for view in self._walk)
+        layout = self.program.type_of(name).layout
+        start, move = (offset(index, view, layout) for view in self._walk)
         if start == "0":
             return f"{name}_ptr + {move}"
         pointer = self._variable(name, "_start")
