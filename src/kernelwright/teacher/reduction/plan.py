@@ -1,6 +1,5 @@
 """The choice of programs and tiles for a reduction: orientation, kernel forms, sizes."""
 
-from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
 
@@ -15,38 +14,30 @@ MAX_SPLITS = 4096
 """Partial states that one program merges."""
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """The index variables of a reduction: programs walk `outer` and rows, tiles the columns."""
-
-    outer: IndexGroup | None
-    """Kept axes that only choose the program; None where `rows` walks all of them."""
-    rows: IndexGroup
-    """Kept positions of a tile."""
-    cols: IndexGroup
-    """Reduced positions."""
-
-
 def is_column(space: StageSpace) -> bool:
     """Whether the innermost axis is kept: lanes then read neighbouring rows, not columns."""
     return bool(space.kept) and space.axes[-1].name not in space.reduced
 
 
-def geometry(space: StageSpace, rows: int) -> Geometry:
-    """The index variables of a reduction kernel.
+def geometry(space: StageSpace, rows: int) -> tuple[IndexGroup | None, IndexGroup, IndexGroup]:
+    """The index variables of a reduction kernel: programs walk `outer` and rows, tiles the columns.
 
     Args:
         rows: rows of a tile; if there is one, a program's row never lies beyond the end.
+
+    Returns:
+        (kept axes that only choose the program, or None if rows walk all of them; kept positions of
+        a tile; reduced positions).
     """
     reduced = [axis.name for axis in space.axes if axis.name in space.reduced]
     cols = group(space, reduced, "item")
     if not is_column(space):
         kept = group(space, space.kept, "outer", is_masked=rows > 1)
-        return Geometry(None, kept, cols)
+        return None, kept, cols
     inner = group(space, space.kept[-1:], "", is_masked=rows > 1)
     rest = space.kept[:-1]
     outer = group(space, rest, "outer", is_masked=False) if rest else None
-    return Geometry(outer, inner, cols)
+    return outer, inner, cols
 
 
 def schedules(space: StageSpace) -> list[StageSchedule]:

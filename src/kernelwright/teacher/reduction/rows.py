@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kernelwright.teacher.reduction.accumulators import functions, one_pass
-from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text
+from kernelwright.teacher.reduction.body import Body, accumulators, grid_text
 from kernelwright.teacher.source import planned, row_tile
 from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
@@ -17,7 +17,7 @@ def write_one_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> W
     Args:
         suffix: part of the kernel's name, to tell stages apart.
     """
-    body = Body(space, schedule)
+    body = Body(space, schedule, suffix)
     inner = []
     # Nodes come in the graph's order: a level finds the results of the level before in registers.
     for name, node in body.stage.nodes.items():
@@ -27,14 +27,14 @@ def write_one_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> W
             count = body.count if node.reduce == "mean" else ""
             inner += one_pass(node, body.tile, "mask", count, is_clean=clean)
         else:
-            inner += body.assign([name])
-    inner += [body.writer.store(tensor) for tensor in body.stage.outputs]
+            inner += body.compute([name])
+    inner += [body.store(tensor) for tensor in body.stage.outputs]
     lanes = body.tile.lanes
     lines = body.tile_lines(body.widened(lanes), inner)
     if schedule.rows == 1:  # the block is the row, whose length the wrapper knows first
-        return _finish(body, lines, f"triton.next_power_of_2({body.count})", suffix)
+        return _finish(body, lines, f"triton.next_power_of_2({body.count})")
     tile = row_tile(body.count, schedule.rows * schedule.block)
-    return _finish(body, lines, "BLOCK", suffix, tile)
+    return _finish(body, lines, "BLOCK", tile)
 
 
 def write_looped(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
@@ -45,13 +45,13 @@ def write_looped(space: StageSpace, schedule: StageSchedule, suffix: str) -> Wra
     Args:
         suffix: part of the kernel's name, to tell stages apart.
     """
-    body = Body(space, schedule)
-    states = accumulators(body.stage)
-    everything = [acc.value for acc in states] + [tensor.node for tensor in body.stage.outputs]
+    body = Body(space, schedule, suffix)
+    everything = [acc.value for acc in accumulators(body.stage)]
+    everything += [tensor.node for tensor in body.stage.outputs]
     lines: list[str] = []
     # A level needs the whole row's results of the level before: each level walks the row again.
     for level in range(max(body.level.values()) + 1):
-        running, stores = at_level(states, body, level), body.full_stores(level)
+        running, stores = body.at_level(level), body.full_stores(level)
         lines += body.row_values(everything, level)
         if running or stores:
             lines += body.loop(("0", body.count), running, stores)
@@ -60,15 +60,14 @@ def write_looped(space: StageSpace, schedule: StageSchedule, suffix: str) -> Wra
             # Lanes of the block have run apart: one reduction merges them after the loop.
             lines += acc.merge(body.tile, acc.results, "seen", body.count, is_last=True)
             body.known.update(acc.results)
-    lines += [body.writer.store(tensor) for tensor in body.row_stores()]
-    return _finish(body, lines, str(schedule.block), suffix)
+    lines += [body.store(tensor) for tensor in body.row_stores()]
+    return _finish(body, lines, str(schedule.block))
 
 
 def _finish(
     body: Body,
     lines: Sequence[str],
     block: str,
-    suffix: str,
     tile: Mapping[str, str] = MappingProxyType({}),
 ) -> WrapperPart:
     """The kernel of these lines, with its wrapper part.
@@ -85,7 +84,7 @@ def _finish(
     elements = {"ELEMENTS": schedule.rows * schedule.block} if tile else {}
     whole = (*body.head(), *lines)
     tiles = {**elements, **planned(constants)}
-    kernel = body.writer.kernel(schedule, whole, grid, constants, tiles, suffix=suffix)
+    kernel = body.kernel(schedule, whole, grid, constants, tiles, suffix=body.suffix)
     return WrapperPart(
         stage=body.stage,
         kernels=[kernel],
