@@ -4,13 +4,17 @@ Forms: `tiled`, one kernel; `split_k`, partial sums over slices of K, then a ker
 and applies the epilogue.
 """
 
+from collections.abc import Callable, Iterable, Iterator
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.contraction.parts import ROUND_TO_TF32, ROUNDED, Product, ProductSchedule
+from kernelwright.teacher.contraction.schedules import fitted, persistent, sliced
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, mask, offset, parts
 from kernelwright.teacher.tile.source import finish, kernel, out_buffers
 
+TileForm = Callable[[Product, ProductSchedule], Candidate]
 _COMBINE = ProductSchedule(
     block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows"
 )
@@ -80,6 +84,19 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
     combine, results = _combine(product, schedule)
     partial = Buffer(name="partial", sizes=(str(schedule.split_k), product.numel))
     return _assembled(product, schedule, [split, combine], [partial, *results])
+
+
+def tile_forms(
+    product: Product,
+    tiles: Iterable[ProductSchedule],
+    shared_bytes: Callable[[ProductSchedule], int],
+) -> Iterator[tuple[TileForm, ProductSchedule]]:
+    """Yields every (form, schedule) of tiles that fit into shared memory: one program a tile,
+    programs that walk tiles, slices of K."""
+    for schedule in dict.fromkeys(one for tile in tiles for one in fitted(tile, shared_bytes)):
+        yield tiled, schedule
+        yield from ((tiled, walking) for walking in persistent(product, schedule))
+        yield from ((split_k, slices) for slices in sliced(product, schedule))
 
 
 def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[Buffer]]:

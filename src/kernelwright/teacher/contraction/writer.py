@@ -12,7 +12,7 @@ from math import ceil
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.contraction import CONTRACTIONS, Contraction, find
-from kernelwright.teacher.contraction.forms import split_k, tiled
+from kernelwright.teacher.contraction.forms import tile_forms
 from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.contraction.row_reduce import reduces_rows, row_reduce
 from kernelwright.teacher.contraction.rows import rows
@@ -22,8 +22,6 @@ from kernelwright.teacher.contraction.schedules import (
     NUM_SMS,
     estimate_s,
     fitted,
-    persistent,
-    sliced,
     tile_schedules,
 )
 from kernelwright.teacher.text.expressions import NotWritable
@@ -84,14 +82,11 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
     modes = _PRECISIONS[precision] if product.dtype == "float32" else ("ieee",)
     for mode in modes:
         tiles = tile_schedules(product, mode)
-        fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
-        for schedule in dict.fromkeys(fit):
-            if reduces_rows(product):
-                yield row_reduce, schedule
-                continue
-            yield tiled, schedule
-            yield from ((tiled, walking) for walking in persistent(product, schedule))
-            yield from ((split_k, sliced) for sliced in sliced(product, schedule))
+        if reduces_rows(product):
+            fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
+            yield from ((row_reduce, schedule) for schedule in dict.fromkeys(fit))
+        else:
+            yield from tile_forms(product, tiles, product.shared_bytes)
 
 
 def _estimate_s(product: Contraction, form: Form, schedule: ProductSchedule) -> float:

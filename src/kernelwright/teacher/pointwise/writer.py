@@ -13,13 +13,13 @@ from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
 from kernelwright.teacher.nodes.graph import is_huge
 from kernelwright.teacher.pointwise.tile import TileWriter
-from kernelwright.teacher.source import planned, row_tile
+from kernelwright.teacher.source import WrapperPart, assemble, planned, row_tile
 from kernelwright.teacher.stages import stages_of
 from kernelwright.teacher.text.fixed_sizes import StageSchedule, with_fixed
 from kernelwright.teacher.text.scope import IndexGroup, IndexScope, group, launch_order
 from kernelwright.teacher.text.space import StageSpace, collapse
 from kernelwright.teacher.ways import Way
-from kernelwright.teacher.wrapper import WrapperPart, assemble
+from kernelwright.teacher.wrapper import stage_part
 
 FEW_ELEMENTS = 1 << 19
 """Below this, blocks of 1,024 leave some of an H200's 132 processors without work."""
@@ -136,7 +136,7 @@ def _write(space: StageSpace, schedule: StageSchedule) -> WrapperPart:
         tiles = {"ELEMENTS": schedule.rows * schedule.block}
     loop = f"pointwise {schedule.form}"
     kernel = writer.kernel(schedule, lines, grid, constants, tiles, loop=loop)
-    return WrapperPart(stage=stage, kernels=[kernel], sizes=sizes)
+    return stage_part(stage, [kernel], sizes)
 
 
 Form = tuple[TileWriter, list[str], str, dict[str, str]]

@@ -5,10 +5,10 @@ from types import MappingProxyType
 
 from kernelwright.teacher.reduction.accumulators import functions, one_pass
 from kernelwright.teacher.reduction.body import Body, accumulators, grid_text
-from kernelwright.teacher.source import planned, row_tile
+from kernelwright.teacher.source import WrapperPart, planned, row_tile
 from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
-from kernelwright.teacher.wrapper import WrapperPart
+from kernelwright.teacher.wrapper import stage_part
 
 
 def write_one_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
@@ -85,9 +85,5 @@ def _finish(
     whole = (*body.head(), *lines)
     tiles = {**elements, **planned(constants)}
     kernel = body.kernel(schedule, whole, grid, constants, tiles, suffix=body.suffix)
-    return WrapperPart(
-        stage=body.stage,
-        kernels=[kernel],
-        sizes={**body.scope.sizes, **tile},
-        extra=functions(lines),
-    )
+    sizes = {**body.scope.sizes, **tile}
+    return stage_part(body.stage, [kernel], sizes, extra=functions(lines))

@@ -16,10 +16,10 @@ from kernelwright.teacher.reduction.accumulators import (
     functions,
 )
 from kernelwright.teacher.reduction.body import Body, accumulators, grid_text
-from kernelwright.teacher.source import Buffer, Kernel, planned
+from kernelwright.teacher.source import Buffer, Kernel, WrapperPart, planned
 from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
-from kernelwright.teacher.wrapper import WrapperPart
+from kernelwright.teacher.wrapper import stage_part
 
 
 def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
@@ -49,17 +49,13 @@ def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> W
     sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
     rows = [group.count for group in (probe.outer, probe.rows) if group and group.axes]
     shape = (" * ".join(rows), "n_splits") if rows else ("n_splits",)
-    return WrapperPart(
-        stage=space.stage,
-        kernels=kernels,
-        sizes=sizes,
-        buffers=[
-            Buffer(name=_parts(state), sizes=shape, dtype=state.dtype)
-            for acc in accumulators(space.stage)
-            for state in acc.states
-        ],
-        extra=functions(line for kernel in kernels for line in kernel.body),
-    )
+    buffers = [
+        Buffer(name=_parts(state), sizes=shape, dtype=state.dtype)
+        for acc in accumulators(space.stage)
+        for state in acc.states
+    ]
+    extra = functions(line for kernel in kernels for line in kernel.body)
+    return stage_part(space.stage, kernels, sizes, buffers, extra)
 
 
 def _parts(state: ReductionState) -> str:

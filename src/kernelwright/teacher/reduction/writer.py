@@ -7,11 +7,11 @@ from kernelwright.programs.program import Program
 from kernelwright.teacher.reduction.plan import schedules
 from kernelwright.teacher.reduction.rows import write_looped, write_one_pass
 from kernelwright.teacher.reduction.split import write_two_pass
+from kernelwright.teacher.source import WrapperPart, assemble
 from kernelwright.teacher.stages import stages_of
 from kernelwright.teacher.text.fixed_sizes import StageSchedule, with_fixed
 from kernelwright.teacher.text.space import collapse
 from kernelwright.teacher.ways import Way, is_writable
-from kernelwright.teacher.wrapper import WrapperPart, assemble
 
 _STAGE_NAMES = ("rows", "total")
 _FORMS = {"one_pass": write_one_pass, "looped": write_looped, "two_pass": write_two_pass}

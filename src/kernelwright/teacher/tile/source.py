@@ -7,24 +7,12 @@ from types import MappingProxyType
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.source import (
-    Buffer,
-    Kernel,
-    allocate,
-    candidate,
-    guard,
-    in_order,
-    launch_lines,
-    normalise,
-    size_lines,
-    used_in,
-)
+from kernelwright.teacher import source
+from kernelwright.teacher.source import Buffer, Kernel, WrapperPart, guard, in_order, used_in
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, size_of, times
-
-_INDENT = "    "
 
 
 def is_wide(program: Program) -> bool:
@@ -85,17 +73,17 @@ def assemble(
     named = [text for one in kernels for text in (*one.sizes, one.grid, *one.constants.values())]
     named += [size for buffer in buffers for size in buffer.sizes]
     program, read = texts.program, {name for kernel in kernels for name in kernel.pointers}
-    inputs = [value for value in program.inputs if value.name in read] or [program.inputs[0]]
-    lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
-    lines += size_lines(program, texts.needed([*named, *counted.values()]) | dict(counted))
-    for buffer in buffers:
-        lines.append(allocate(buffer, program.inputs[0].name))
-    if not is_wide:
-        lines.append(guard([*(value.name for value in inputs), *(one.name for one in buffers)]))
-    for one in kernels:
-        lines += launch_lines(one)
-    lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
-    return candidate([value.name for value in program.inputs], lines, kernels, extra)
+    inputs = [value.name for value in program.inputs]
+    reads = [name for name in inputs if name in read] or inputs[:1]
+    part = WrapperPart(
+        kernels=kernels,
+        sizes=texts.needed([*named, *counted.values()]) | dict(counted),
+        reads=reads,
+        buffers=buffers,
+        guard=() if is_wide else (guard([*reads, *(buffer.name for buffer in buffers)]),),
+        extra=[extra] if extra else [],
+    )
+    return source.assemble(program, [part])
 
 
 def the_only(program: Program, is_wanted: Callable[[Call], bool], kind: str) -> Call:

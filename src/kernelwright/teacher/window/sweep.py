@@ -6,8 +6,10 @@ convolution gathers too: output `o` reads for every tap `k` the input at
 taps; the phase is `o % stride`. So a program owns outputs of one phase, and visits only its taps.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
 from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import full
@@ -196,27 +198,20 @@ def sweeps(call: Call, kernel: tuple[int, ...]) -> tuple[Sweep, ...]:
         padding = tuple(d * (k - 1) // 2 for d, k in zip(dilation, kernel, strict=True))
     else:
         padding = full("padding", call.arg("padding"), spatial, 0)
-    if not call.has(Trait.TRANSPOSED):
-        return tuple(
-            Sweep(
-                symbol=symbols[i],
-                kernel=kernel[i],
-                stride=stride[i],
-                padding=padding[i],
-                dilation=dilation[i],
-                keeps_size=keeps_size,
-            )
-            for i in range(spatial)
-        )
-    added = full("output_padding", call.arg("output_padding"), spatial, 0)
+    form: Callable[..., Sweep] = Sweep
+    further: list[dict[str, Any]] = [{"keeps_size": keeps_size}] * spatial
+    if call.has(Trait.TRANSPOSED):
+        form = TransposedSweep
+        added = full("output_padding", call.arg("output_padding"), spatial, 0)
+        further = [{"output_padding": size} for size in added]
     return tuple(
-        TransposedSweep(
+        form(
             symbol=symbols[i],
             kernel=kernel[i],
             stride=stride[i],
             padding=padding[i],
             dilation=dilation[i],
-            output_padding=added[i],
+            **further[i],
         )
         for i in range(spatial)
     )
