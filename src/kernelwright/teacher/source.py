@@ -115,11 +115,12 @@ def kernel_name(program: Program, suffix: str = "", values: Sequence[str] = ()) 
     return "_".join([title, *([suffix] if suffix else []), "kernel"])
 
 
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Tensor names in the order of kernel arguments: x0, x1 ..., then t0, t1 ..., then others.
+def pointers_in(lines: Iterable[str]) -> tuple[str, ...]:
+    """Names of the tensors whose pointers lines use: x0, x1 ..., then t0, t1 ..., then others.
 
     Buffers named after a value (`t3_parts`) stand beside that value.
     """
+    names = dict.fromkeys(re.findall(r"\b(\w+)_ptr\b", "\n".join(lines)))
     return tuple(sorted(names, key=_place))
 
 

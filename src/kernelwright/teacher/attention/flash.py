@@ -64,15 +64,11 @@ class Flash:
         self.dtype = self.out.dtype
         self.sizes = ValueSizes(program)
         self._parts: dict[str, dict[str, str]] = {axis: {} for axis in "bmnev"}
-        self.lengths = self._lengths()
+        query, value = (program.type_of(self.names[name]).shape for name in "qv")
+        self.lengths = {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
         if self.dtype == "float64":
             raise NotWritable("float64 is left to PyTorch")
         self.epilogue = self._epilogue()
-
-    def _lengths(self) -> dict[str, int]:
-        """The lengths of the axes "m", "n", "e" and "v"."""
-        query, value = (self.program.type_of(self.names[name]).shape for name in "qv")
-        return {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -163,14 +159,14 @@ class Flash:
             inside = f"({inside}) & (offs_n[None, :] <= offs_m[:, None])"
         if "mask" not in self.names:
             return [f'scores = tl.where({inside}, scores, float("-inf"))']
-        body, value = self.body("mask"), self.names["mask"]
+        body, value, added = self.body("mask"), self.names["mask"], ""
         index = (*self.batch, self._dim("m"), self._dim("n"))
         text = body.value(value, align(index, body.shape(value)))
         if self.program.type_of(value).dtype == "bool":
             inside = f"({inside}) & {text}"
-            return [*body.lines, f'scores = tl.where({inside}, scores, float("-inf"))']
-        added = f"scores + {text}"
-        return [*body.lines, f'scores = tl.where({inside}, {added}, float("-inf"))']
+        else:
+            added = f" + {text}"
+        return [*body.lines, f'scores = tl.where({inside}, scores{added}, float("-inf"))']
 
     def _epilogue(self) -> TileBody:
         """A body with the calls that follow the attention, over the variable `result`."""

@@ -9,8 +9,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.programs.program import Program
 from kernelwright.teacher.attention.flash import Flash
-from kernelwright.teacher.attention.kernels import flash_candidate
-from kernelwright.teacher.attention.tile import AttentionTile
+from kernelwright.teacher.attention.kernels import AttentionTile, flash_candidate
 from kernelwright.teacher.contraction.schedules import NUM_SMS, power_of_two
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.ways import Way, is_writable

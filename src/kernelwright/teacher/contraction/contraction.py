@@ -64,7 +64,9 @@ class Contraction(Product):
         # PyTorch does not read an operand with beta 0, so its NaN and infinities do not spread.
         if call.has(Trait.ADDS_OPERAND) and call.arg("beta") != 0:
             bias = call.arg("input")
-        alpha, beta = _scales(call)
+        # A product without scales has 1.
+        has_scales = call.has(Trait.ADDS_OPERAND)
+        alpha, beta = (literal(call.arg(n)) if has_scales else "1" for n in ("alpha", "beta"))
         scaled = "acc" if alpha == "1" else f"{alpha} * acc"
         if not isinstance(bias, Ref):
             self.place(body, scaled)
@@ -132,13 +134,6 @@ class Contraction(Product):
             f"    {self.dot(schedule, *(one.text for one in factors))}",
             *(f"    {line}" for one in factors for line in one.advance),
         ]
-
-
-def _scales(call: Call) -> tuple[str, str]:
-    """(alpha, beta) of a call as texts; 1 for a product without scales."""
-    if not call.has(Trait.ADDS_OPERAND):
-        return "1", "1"
-    return literal(call.arg("alpha")), literal(call.arg("beta"))
 
 
 def find(program: Program) -> Contraction:

@@ -1,7 +1,6 @@
 """Interpolation: each output weighs the inputs around its place in the input."""
 
 from itertools import product
-from typing import NamedTuple
 
 from kernelwright.programs.program import Call
 from kernelwright.teacher.text.expressions import NotWritable
@@ -13,12 +12,8 @@ _CUBIC = -0.75
 """The parameter of PyTorch's cubic convolution."""
 
 
-class Tap(NamedTuple):
-    """One of the inputs that count along a dimension."""
-
-    position: str
-    weight: str
-    """Nothing where it is 1."""
+Tap = tuple[str, str]
+"""The position of an input that counts along a dimension, and its weight; "" for a weight of 1."""
 
 
 def interpolate(body: TileBody, call: Call, index: Index, _: int) -> str:
@@ -51,8 +46,8 @@ def _taps(body: TileBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]
     rule = _linear if mode in _LINEAR else _cubic if mode == "bicubic" else _nearest
     conditions = body.conditions(dim)
     return [
-        (body.position(tap.position, size, length, conditions), tap.weight)
-        for tap in rule(body, call, at, dim)
+        (body.position(position, size, length, conditions), weight)
+        for position, weight in rule(body, call, at, dim)
     ]
 
 
@@ -75,7 +70,7 @@ def _nearest(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     place = body.text(dim)
     if call.arg("mode") == "nearest-exact":
         place = f"({place} + 0.5)"
-    return [Tap(f"tl.minimum(({place} * {scale}).to(tl.int32), {size} - 1)", "")]
+    return [(f"tl.minimum(({place} * {scale}).to(tl.int32), {size} - 1)", "")]
 
 
 def _place(body: TileBody, call: Call, at: int, dim: Dim) -> str:
@@ -92,7 +87,7 @@ def _linear(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     place = body.assign(f"tl.maximum({_place(body, call, at, dim)}, 0.0)", "place")
     first = body.assign(f"tl.minimum({place}.to(tl.int32), {size} - 1)", "first")
     share = body.assign(f"tl.clamp({place} - {first}, 0.0, 1.0)", "share")
-    return [Tap(first, f"(1 - {share})"), Tap(f"tl.minimum({first} + 1, {size} - 1)", share)]
+    return [(first, f"(1 - {share})"), (f"tl.minimum({first} + 1, {size} - 1)", share)]
 
 
 def _cubic(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
@@ -106,7 +101,7 @@ def _cubic(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
         position = f"tl.clamp({first} + {step}, 0.0, {size} - 1.0).to(tl.int32)"
         formula = _NEAR if step in (0, 1) else _FAR
         weight = body.assign(formula.format(x=distance, a=_CUBIC), "weight")
-        taps.append(Tap(position, weight))
+        taps.append((position, weight))
     return taps
 
 

@@ -72,11 +72,8 @@ class Pulls:
         self._program = space.stage.graph.program
         self._sizes = ValueSizes(self._program)
 
-    def lines(self, tensor: Tensor) -> tuple[list[str], list[str]]:
+    def lines(self, tensor: Tensor) -> list[str]:
         """The lines that compute a pulled value in the variable of its node.
-
-        Returns:
-            (lines, names of the inputs that the lines load).
 
         Raises:
             NotWritable: an operator on the way has no kernel text.
@@ -100,8 +97,7 @@ class Pulls:
         dims = [symbol for read in tensor.reads for symbol in self._sizes.of(read.name)]
         for symbol, size in self._sizes.needed([*lines, *dims]).items():
             self._scope.sizes[symbol] = self._sizes.closed(size)
-        words = " ".join(lines)
-        return lines, [read.name for read in tensor.reads if f"{read.name}_ptr" in words]
+        return lines
 
     def _axis(self, group: IndexGroup) -> AxisText:
         bound = self._scope.count(group) if group.is_masked else ""

@@ -57,11 +57,15 @@ def _slice(body: TileBody, call: Call, index: Index, _: int) -> str:
 def _select(body: TileBody, call: Call, index: Index, output: int) -> str:
     value, at = _along(body, call)
     number = output if call.op == "unbind" else call.arg("index")
-    text = str(number)
-    if number < 0:
-        wanted = f"{body.sizes.of(value)[at]} - {-number}"
-        text = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
-    return body.value(value, (*index[:at], _moved(body, value, at, text), *index[at:]))
+    moved = _moved(body, value, at, _place(body, call, value, at, number))
+    return body.value(value, (*index[:at], moved, *index[at:]))
+
+
+def _place(body: TileBody, call: Call, value: str, at: int, number: int) -> str:
+    """Text of the position `number` along a dimension; negative numbers count from the end."""
+    if number >= 0:
+        return str(number)
+    return body.sizes.symbol(f"{body.sizes.of(value)[at]} - {-number}", f"{call.outputs[0]}AT")
 
 
 def _unfold(body: TileBody, call: Call, index: Index, _: int) -> str:
@@ -150,14 +154,11 @@ def _constant(value: float, dtype: str) -> str:
 
 def _select_scatter(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
-    source, rest, number = body.operand(call, "src"), replaced(index, at), call.arg("index")
+    source, rest = body.operand(call, "src"), replaced(index, at)
     # A dimension of size 1 is overwritten as a whole.
     if not index[at]:
         return body.value(source, rest)
-    place = str(number)
-    if number < 0:
-        wanted = f"{body.sizes.of(value)[at]} - {-number}"
-        place = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
+    place = _place(body, call, value, at, call.arg("index"))
     is_there = f"{body.text(index[at])} == {place}"
     part = body.value(source, body.guarded(rest, is_there))
     return body.line(call, f"tl.where({is_there}, {part}, {body.value(value, index)})", index)

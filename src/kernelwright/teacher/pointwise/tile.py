@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.movement.pulled import Pulls
 from kernelwright.teacher.nodes.graph import COUNT, POSITION, Tensor, is_huge
-from kernelwright.teacher.source import Kernel, in_order, kernel_name
+from kernelwright.teacher.source import Kernel, kernel_name, pointers_in
 from kernelwright.teacher.stages import fused_ops
 from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.scope import IndexScope
@@ -15,13 +15,11 @@ _HALF = ("float16", "bfloat16")
 
 
 class TileWriter:
-    """Writes the lines of nodes, and records the tensors that become the kernel's arguments."""
+    """Writes the lines of nodes."""
 
     def __init__(self, space: StageSpace, scope: IndexScope) -> None:
         """A writer for one kernel, over the index variables of `scope`."""
         self.stage, self.space, self.scope = space.stage, space, scope
-        self.loaded: dict[str, None] = {}
-        self.stored: dict[str, None] = {}
         self._pulls = Pulls(space, scope, is_wide=is_huge(self.stage))
         self._inputs = {tensor.node: tensor for tensor in self.stage.inputs}
         vector = [group for group in scope.groups if group.is_masked]
@@ -30,7 +28,6 @@ class TileWriter:
 
     def load(self, tensor: Tensor) -> str:
         """The line that loads a tile of an input; 16-bit floats are widened to fp32."""
-        self.loaded[tensor.name] = None
         order = self.space.orders[tensor.name]
         mask = self._mask(order)
         # Padding takes part in reductions and needs a value; a pointwise store masks it anyway.
@@ -42,7 +39,6 @@ class TileWriter:
 
     def store(self, tensor: Tensor) -> str:
         """The line that stores a tile of an output; `tl.store` casts to the pointer's dtype."""
-        self.stored[tensor.name] = None
         order = self.space.orders[tensor.name]
         mask = self._mask(order)
         masked = f", mask={mask}" if mask else ""
@@ -66,9 +62,7 @@ class TileWriter:
             return [f"{name} = {text}  # {node.op}"]
         if not tensor.is_pulled:
             return [self.load(tensor)]
-        lines, read = self._pulls.lines(tensor)
-        self.loaded |= dict.fromkeys(read)
-        return lines
+        return self._pulls.lines(tensor)
 
     def kernel(
         self,
@@ -103,7 +97,7 @@ class TileWriter:
         sizes, known = self.scope.given(lines, is_fixed=schedule.is_fixed, more=more)
         return Kernel(
             plan=plan,
-            pointers=in_order((*self.loaded, *self.stored)),
+            pointers=pointers_in(lines),
             sizes=sizes,
             body=tuple(lines),
             grid=grid,

@@ -76,7 +76,6 @@ class _SplitBody(Body):
             merged = [f"{_parts(state).removesuffix('_parts')}_part" for state in acc.states]
             lines += acc.merge(self.tile, merged, "seen", "(end - begin)", is_last=False)
             for state, name in zip(acc.states, merged, strict=True):
-                self.stored[_parts(state)] = None
                 # A tile of several rows can reach past the last row; the split always exists.
                 mask = self.scope.mask(self.space.kept)
                 masked = f", mask={mask}" if mask else ""
@@ -135,7 +134,6 @@ class _SplitBody(Body):
         """Lines that load an accumulator's states of all splits and merge them into its results."""
         lines = []
         for state in acc.states:
-            self.loaded[_parts(state)] = None
             address = self._address(state, "part")
             # Lanes beyond the last split read the neutral state, which changes no result.
             lines.append(f"{state.name} = tl.load({address}, mask=part_mask, other={state.start})")

@@ -88,20 +88,8 @@ _TEMPLATES: dict[str, str] = {
     "masked_fill": "tl.where({mask}, {value}, {input})",
 }
 
-_LIBRARY = (
-    "acos",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cosh",
-    "erfc",
-    "erfinv",
-    "lgamma",
-    "log10",
-    "sinh",
-)
-_TEMPLATES |= {name: f"libdevice.{name}({{input}})" for name in _LIBRARY}
+_LIBRARY = "acos asin asinh atan atanh cosh erfc erfinv lgamma log10 sinh"
+_TEMPLATES |= {name: f"libdevice.{name}({{input}})" for name in _LIBRARY.split()}
 _TEMPLATES |= {name: f"libdevice.{name}({{input}}, {{other}})" for name in ("atan2", "hypot")}
 
 _GELU_ERF = "0.5 * {input} * (1 + tl.erf({input} * 0.7071067811865476))"

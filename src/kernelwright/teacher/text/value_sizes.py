@@ -11,7 +11,7 @@ from math import prod
 
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.moved_sizes import RULES, Texts
+from kernelwright.teacher.text.moved_sizes import RULES, Texts, broadcast_sizes
 from kernelwright.teacher.tile.index import Dim, Index, Term, flat_axis, size_of, times
 from kernelwright.teacher.tile.views import is_elementwise, is_view, source, view_index
 
@@ -160,7 +160,7 @@ class ValueSizes:
         if is_view(call):
             return self._viewed(call)
         if is_elementwise(call):
-            return self._broadcast(list(call.refs()), len(call.types[0].shape))
+            return broadcast_sizes(("1",) * call.types[0].rank, *map(self.of, call.refs()))
         raise NotWritable(f"{call.op} is not computed element by element")
 
     def _viewed(self, call: Call) -> Texts:
@@ -175,18 +175,4 @@ class ValueSizes:
             return tuple(f"{whole} // {rest}" if n == -1 else str(n) for n in wanted)
 
     def _expanded(self, call: Call) -> Texts:
-        aligned = self._aligned(source(call), call.types[0].rank)
-        result_type = call.types[0].shape
-        return tuple(
-            text if text != "1" else str(n) for text, n in zip(aligned, result_type, strict=True)
-        )
-
-    def _broadcast(self, values: list[str], rank: int) -> Texts:
-        rows = [self._aligned(value, rank) for value in values]
-        return tuple(
-            next((t for t in column if t != "1"), "1") for column in zip(*rows, strict=True)
-        )
-
-    def _aligned(self, value: str, rank: int) -> Texts:
-        texts = self.of(value)
-        return ("1",) * (rank - len(texts)) + texts
+        return broadcast_sizes(self.of(source(call)), tuple(map(str, call.types[0].shape)))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher import source
-from kernelwright.teacher.source import Buffer, Kernel, WrapperPart, guard, in_order, used_in
+from kernelwright.teacher.source import Buffer, Kernel, WrapperPart, guard, pointers_in, used_in
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
@@ -36,14 +36,12 @@ def kernel(
         sizes: size symbols of the wrapper -> text. Those that `used_in` finds are passed.
         computed: further constexpr arguments -> text of the value. Those in the body are passed.
     """
-    text = "\n".join(body)
-    words = set(re.findall(r"\w+", text))
-    tensors = dict.fromkeys(re.findall(r"\b(\w+)_ptr\b", text))
+    words = set(re.findall(r"\w+", "\n".join(body)))
     tiles = {k: str(v) for k, v in plan.tiles.items() if not k.startswith("num_")}
     constants = {name: value for name, value in (computed or {}).items() if name in words}
     return Kernel(
         plan=plan,
-        pointers=in_order(tensors),
+        pointers=pointers_in(body),
         sizes=tuple(symbol for symbol in used_in(body, sizes) if symbol not in constants),
         body=tuple(body),
         grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
