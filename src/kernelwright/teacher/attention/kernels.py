@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.programs.program import Call
+from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.attention.flash import Flash
 from kernelwright.teacher.movement.pulled import behind
-from kernelwright.teacher.source import Buffer, Kernel, kernel_name
+from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, times
-from kernelwright.teacher.tile.source import assemble, kernel, out_buffers
+from kernelwright.teacher.tile.source import TileChoice, out_buffers
 
 _START = (
     'row_max = tl.full((BLOCK_M,), float("-inf"), tl.float32)',
@@ -55,7 +54,7 @@ def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
     """
     kernels, buffers = _Kernels(flash, tile).made()
     buffers += out_buffers(flash.epilogue, flash.outputs)
-    return assemble(flash.sizes, buffers, kernels, is_wide=flash.is_wide)
+    return flash.assembled(kernels, buffers)
 
 
 class _Kernels:
@@ -75,40 +74,37 @@ class _Kernels:
         loop = "flash" if self._is_held else "flash_chunked"
         # All of the width at any size: the wrapper knows how long it is.
         whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self._symbols['e']}))"}
-        program = flash.program
-        kept, symbols = whole if self._is_held else None, flash.sizes.symbols
+        program, kept = flash.program, whole if self._is_held else {}
         finished = self._finished()  # first: it asks for slices of axes
         if splits == 1:
             lines = [*self._weighted("0", self._end), *finished]
             why = "scores stay on chip: keys and values are read once a block of queries"
-            plan = self._plan(program.calls, loop, why)
-            return [kernel(plan, lines, f"({self._grid},)", symbols, kept)], []
-        why = "few blocks of queries: programs share the keys of each"
-        plan = self._plan(behind(program, flash.call.outputs), f"{loop}_split", why, "split")
+            grid, choice = f"({self._grid},)", self._choice(why)
+            return [flash.kernel(choice, loop, program.calls, lines, grid, computed=kept)], []
+        choice = self._choice("few blocks of queries: programs share the keys of each")
+        calls = behind(program, flash.call.outputs)
         lines = [
             *self._weighted("begin", "end"),
             *_split_stores(self._row("split"), self._symbols),
         ]
-        parts = kernel(plan, lines, f"({self._grid}, SPLIT_N)", symbols, kept)
+        parts = flash.kernel(
+            choice, f"{loop}_split", calls, lines, f"({self._grid}, SPLIT_N)",
+            suffix="split", computed=kept,
+        )  # fmt: skip
+        choice = self._choice("what the splits of a row found")
         calls = behind(program, program.outputs, until=flash.call)
-        plan = self._plan(calls, "flash_merge", "what the splits of a row found", "merge")
         lines = [*self._place(), *_merged(self._row("split"), self._symbols), *finished]
-        merge = kernel(plan, lines, f"({self._grid},)", symbols)
+        grid = f"({self._grid},)"
+        merge = flash.kernel(choice, "flash_merge", calls, lines, grid, suffix="merge")
         return [parts, merge], _split_buffers(splits, flash.batches, self._symbols)
 
-    def _plan(self, calls: tuple[Call, ...], loop: str, why: str, suffix: str = "") -> KernelPlan:
-        tile, flash = self._tile, self._flash
+    def _choice(self, why: str) -> TileChoice:
+        tile = self._tile
         tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
         tiles |= {} if self._is_held else {"BLOCK_E": tile.width}
         tiles |= {"SPLIT_N": tile.splits} if tile.splits > 1 else {}
-        return KernelPlan(
-            kernel=kernel_name(flash.program, suffix),
-            fuses=tuple(call.op for call in calls),
-            loop=loop,
-            tiles={**tiles, "num_warps": tile.num_warps, "num_stages": tile.num_stages},
-            precision=tile.precision,
-            why=why,
-        )
+        tiles |= {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
+        return TileChoice(tiles=tiles, why=why, precision=tile.precision)
 
     @property
     def _grid(self) -> str:

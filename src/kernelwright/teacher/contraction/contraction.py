@@ -25,7 +25,7 @@ from kernelwright.teacher.tile.index import (
     parts,
     times,
 )
-from kernelwright.teacher.tile.source import after, the_only
+from kernelwright.teacher.tile.source import the_only
 from kernelwright.teacher.tile.views import Side
 from kernelwright.teacher.ways import is_writable
 
@@ -181,7 +181,7 @@ def _check_outputs(program: Program, product: Call) -> None:
     # The epilogue is stored tile by tile of the product. A value that does not come from the
     # product has no tile.
     dependent = set(product.outputs)
-    for call in after(program, product):
+    for call in program.calls[program.calls.index(product) + 1 :]:
         if not dependent.isdisjoint(call.refs()):
             dependent.update(call.outputs)
     for name in program.outputs:

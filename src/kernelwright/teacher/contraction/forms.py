@@ -5,6 +5,7 @@ and applies the epilogue.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.contraction.parts import ROUND_TO_TF32, ROUNDED, Product, ProductSchedule
@@ -12,7 +13,7 @@ from kernelwright.teacher.contraction.schedules import fitted, persistent, slice
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, mask, offset, parts
-from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+from kernelwright.teacher.tile.source import finish, out_buffers
 
 TileForm = Callable[[Product, ProductSchedule], Candidate]
 _COMBINE = ProductSchedule(
@@ -39,12 +40,8 @@ def tiled(product: Product, schedule: ProductSchedule) -> Candidate:
     if schedule.programs:
         loop, lines = f"{loop}_persistent", product.walked(lines)
         grid = f"(min(NUM_PROGRAMS, {product.num_tiles()}),)"
-    tiled_kernel = kernel(
-        product.plan(schedule, loop, program.calls),
-        lines,
-        grid,
-        product.texts.symbols,
-        product.constants,
+    tiled_kernel = product.kernel(
+        schedule.choice, loop, program.calls, lines, grid, computed=product.constants
     )
     return _assembled(product, schedule, [tiled_kernel], out_buffers(body, program.outputs))
 
@@ -68,18 +65,11 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
         f"inside = {mask(list(view), view)}",
         f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
     ]
-    split = kernel(
-        product.plan(
-            schedule,
-            product.loop(schedule),
-            behind(product.program, product.call.outputs),
-            "split",
-        ),
-        lines,
-        f"({product.num_tiles()}, SPLIT_K)",
-        product.texts.symbols,
-        product.constants,
-    )
+    calls, grid = behind(product.program, product.call.outputs), f"({product.num_tiles()}, SPLIT_K)"
+    split = product.kernel(
+        schedule.choice, product.loop(schedule), calls, lines, grid,
+        suffix="split", computed=product.constants,
+    )  # fmt: skip
     # The epilogue need not be linear, so it has to wait until all slices are added.
     combine, results = _combine(product, schedule)
     partial = Buffer(name="partial", sizes=(str(schedule.split_k), product.numel))
@@ -118,12 +108,8 @@ def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     calls = behind(program, program.outputs, until=product.call)
-    combining = kernel(
-        product.plan(_COMBINE, "pointwise", calls, "combine", tiles),
-        lines,
-        f"({product.num_tiles()},)",
-        product.texts.symbols,
-    )
+    choice, grid = replace(_COMBINE.choice, tiles=tiles), f"({product.num_tiles()},)"
+    combining = product.kernel(choice, "pointwise", calls, lines, grid, suffix="combine")
     return combining, out_buffers(body, program.outputs)
 
 

@@ -1,20 +1,16 @@
 """Parts that kernels of sums of products share: schedules, which tile a program owns, plans."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 
-from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import DTYPE_BYTES, TensorType
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.rules import RULES
-from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, View, times
-from kernelwright.teacher.tile.source import after, assemble, is_wide
+from kernelwright.teacher.tile.source import TileChoice, TileProgram
 
 ROUNDED = "tf32_rounded"
 """TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""
@@ -47,8 +43,8 @@ class ProductSchedule:
     why: str = ""
 
     @property
-    def tiles(self) -> dict[str, int]:
-        """The tile sizes that the plan shows and the launch passes."""
+    def choice(self) -> TileChoice:
+        """The choices that the plan shows and the launch passes."""
         tiles = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n}
         if self.block_k:
             tiles["BLOCK_K"] = self.block_k
@@ -58,7 +54,8 @@ class ProductSchedule:
             tiles["SPLIT_K"] = self.split_k
         if self.programs:
             tiles["NUM_PROGRAMS"] = self.programs
-        return tiles | {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        tiles |= {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return TileChoice(tiles=tiles, why=self.why, precision=self.precision)
 
 
 Loads = tuple[int, bool]
@@ -67,7 +64,7 @@ themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Product(ABC):
+class Product(TileProgram, ABC):
     """A program with one sum of products: out[b, m, n], a sum over an axis "k".
 
     A kernel's program owns a tile of rows "m" and columns "n" of one of the independent products
@@ -139,26 +136,6 @@ class Product(ABC):
         """Sizes of all values, the product's own by its symbols."""
         return ValueSizes(self.program, self.sizes)
 
-    def body(
-        self,
-        view: View,
-        *,
-        inside: str = "",
-        loop: Collection[str] = (),
-        tag: str = "",
-        widens: bool = True,
-    ) -> TileBody:
-        """A body over axes of the kernel; `TileBody` explains the arguments."""
-        return TileBody(
-            self.program, view, self.texts, RULES,
-            is_wide=self.is_wide, inside=inside, loop=loop, tag=tag, widens=widens,
-        )  # fmt: skip
-
-    @cached_property
-    def is_wide(self) -> bool:
-        """Whether some tensor needs 64-bit offsets."""
-        return is_wide(self.program)
-
     def view(self) -> View:
         """Axes of an output tile."""
         view = {
@@ -216,31 +193,6 @@ class Product(ABC):
         mode = "tf32" if schedule.precision == ROUNDED else schedule.precision
         return f'acc = tl.dot({left}, {right}, acc, input_precision="{mode}")'
 
-    def plan(
-        self,
-        schedule: ProductSchedule,
-        loop: str,
-        calls: tuple[Call, ...],
-        suffix: str = "",
-        tiles: dict[str, int] | None = None,
-    ) -> KernelPlan:
-        """The plan of one kernel.
-
-        Args:
-            loop: name of the kernel's loop.
-            calls: the calls that the kernel computes, in program order.
-            suffix: part of the kernel's name, to tell kernels of one candidate apart.
-            tiles: tile sizes of the kernel, if they are not the schedule's.
-        """
-        return KernelPlan(
-            kernel=kernel_name(self.program, suffix),
-            fuses=tuple(call.op for call in calls),
-            loop=loop,
-            tiles=schedule.tiles if tiles is None else tiles,
-            precision=schedule.precision,
-            why=schedule.why,
-        )
-
     def num_tiles(self, module: str = "triton") -> str:
         """Text of the number of tiles, for the wrapper ("triton") or for a kernel ("tl")."""
         batches = f"{self.batch_size} * " if "b" in self.lengths else ""
@@ -259,24 +211,7 @@ class Product(ABC):
         """Line that assigns positions to a variable, in 64 bits if a tensor needs them."""
         return f"{name} = ({text}).to(tl.int64)" if self.is_wide else f"{name} = {text}"
 
-    def after(self) -> tuple[Call, ...]:
-        """The calls that follow the product in the program."""
-        return after(self.program, self.call)
-
     def epilogue(self, body: TileBody, calls: tuple[Call, ...]) -> None:
         """Write into `body` the product's own bias, then `calls`, on the accumulator `acc`."""
         self.begin(body)
         body.follow(calls)
-
-    def assembled(
-        self,
-        kernels: Sequence[Kernel],
-        buffers: Sequence[Buffer],
-        *,
-        counted: Mapping[str, str] = MappingProxyType({}),
-        extra: str = "",
-    ) -> Candidate:
-        """The candidate of these kernels and buffers; arguments as of `tile.source.assemble`."""
-        return assemble(
-            self.texts, buffers, kernels, is_wide=self.is_wide, counted=counted, extra=extra
-        )

@@ -15,7 +15,7 @@ from kernelwright.teacher.source import Buffer
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, axes_of, factor, times
-from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+from kernelwright.teacher.tile.source import TileChoice, finish, out_buffers
 
 _KINDS = {
     "sum": "sum", "mean": "sum", "amax": "amax", "max": "amax", "amin": "amin", "min": "amin",
@@ -23,10 +23,7 @@ _KINDS = {
 }  # fmt: skip
 """Reduction operator -> how tiles combine."""
 _NEUTRAL = {"sum": "0.0", "amax": 'float("-inf")', "amin": 'float("inf")'}
-_COMBINE = ProductSchedule(
-    block_m=32, block_n=1, block_k=1, num_warps=4, why="few bytes: rows x tiles"
-)
-_COMBINE_TILES = {"BLOCK_M": 32, "num_warps": 4}
+_COMBINE = TileChoice(tiles={"BLOCK_M": 32, "num_warps": 4}, why="few bytes: rows x tiles")
 
 
 def reduces_rows(product: Contraction) -> bool:
@@ -65,13 +62,10 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     ]
     calls = behind(program, (*early, *reduction.outputs))
     counted = {"T": f"triton.cdiv(N, {schedule.block_n})"}
-    sizes = product.texts.symbols | counted
-    partials = kernel(
-        product.plan(schedule, "matmul_row_reduce", calls, "partial"),
-        lines,
-        f"({product.num_tiles()},)",
-        sizes,
-    )
+    partials = product.kernel(
+        schedule.choice, "matmul_row_reduce", calls, lines, f"({product.num_tiles()},)",
+        suffix="partial", counted=counted,
+    )  # fmt: skip
 
     rows = AxisText("offs_m", "", "M")
     end = product.body({"m": rows} | ({"b": view["b"]} if "b" in view else {}))
@@ -88,13 +82,11 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
         *finish(end, late),
     ]
     calls = behind(program, late, until=reduction)
-    combine = kernel(
-        product.plan(_COMBINE, "one_pass", calls, "combine", _COMBINE_TILES),
-        lines,
-        f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)",
-        sizes,
-        computed={"BLOCK_T": "triton.next_power_of_2(T)"},
-    )
+    grid = f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)"
+    combine = product.kernel(
+        _COMBINE, "one_pass", calls, lines, grid,
+        suffix="combine", counted=counted, computed={"BLOCK_T": "triton.next_power_of_2(T)"},
+    )  # fmt: skip
     # Rows are neighbours in the buffers, so a program's loads and stores are contiguous.
     names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]

@@ -1,12 +1,14 @@
 """A product with a vector as a row reduction, with what is fused around it."""
 
+from dataclasses import replace
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.contraction.contraction import Contraction
 from kernelwright.teacher.contraction.factor import is_plain
 from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.index import AxisText
-from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+from kernelwright.teacher.tile.source import finish, out_buffers
 
 
 def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
@@ -45,14 +47,10 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
         *finish(body, product.program.outputs),
     ]
     tiles = {block: schedule.block_m, "BLOCK_K": schedule.block_k}
-    row_kernel = kernel(
-        product.plan(schedule, "looped", product.program.calls, "rows",
-            tiles | {"num_warps": schedule.num_warps},
-        ),
-        lines,
-        f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)",
-        product.texts.symbols,
-    )  # fmt: skip
+    choice = replace(schedule.choice, tiles=tiles | {"num_warps": schedule.num_warps})
+    grid = f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)"
+    calls = product.program.calls
+    row_kernel = product.kernel(choice, "looped", calls, lines, grid, suffix="rows")
     return product.assembled([row_kernel], out_buffers(body, product.program.outputs))
 
 

@@ -8,18 +8,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Self
 
-from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.movement.rules import RULES
-from kernelwright.teacher.source import Buffer, Kernel, kernel_name
+from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
-from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import memory_order
-from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers, tile_axes
+from kernelwright.teacher.tile.source import TileChoice, TileProgram, out_buffers, tile_axes
 from kernelwright.teacher.tile.views import is_view
 from kernelwright.teacher.ways import Way, is_writable
 
@@ -61,10 +60,10 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
     for value_type, names in _groups(program, sizes):
         # Trials add symbols to forks of the sizes; those of the chosen part are kept.
         part = _MovedPart.best(program, sizes, value_type, names)
-        sizes = part.sizes
-        kernels.append(part.kernel(tile))
+        sizes = part.texts
+        kernels.append(part.written(tile))
         buffers += part.buffers
-    return assemble(sizes, buffers, kernels, is_wide=is_wide(program))
+    return part.assembled(kernels, buffers)
 
 
 def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, list[str]]]:
@@ -77,7 +76,7 @@ def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, l
         yield program.type_of(names[0]), names
 
 
-class _MovedPart:
+class _MovedPart(TileProgram):
     """The kernel of some outputs of one shape, and their buffers."""
 
     def __init__(
@@ -97,18 +96,17 @@ class _MovedPart:
         Raises:
             NotWritable: a call is neither pointwise nor moves elements.
         """
-        self.program, self.sizes, self._names = program, sizes, names
-        self._is_wide = is_wide(program)
+        self.program, self.texts, self._names = program, sizes, names
         # Columns are the last dimensions in memory, rows the others.
         order = memory_order(tuple(range(made.rank)), made.layout)
         wide = [at for at in order if made.shape[at] > 1]
         split = len(wide) - columns
         members = {"m": wide[:split], "n": wide[split:]}
         index, self.view, self._lengths = tile_axes(sizes, names[0], members)
-        self.body = TileBody(program, self.view, sizes, RULES, is_wide=self._is_wide)
+        self.pulled = self.body(self.view)
         for name in names:
-            self.body.pull(name, index)
-        self.buffers = out_buffers(self.body, tuple(names))
+            self.pulled.pull(name, index)
+        self.buffers = out_buffers(self.pulled, tuple(names))
 
     @classmethod
     def best(
@@ -123,22 +121,20 @@ class _MovedPart:
                 return part
         return cls(program, sizes.fork(), made, names, min(1, rank))
 
-    def kernel(self, tile: MovedTile) -> Kernel:
+    def written(self, tile: MovedTile) -> Kernel:
         """The kernel in tiles of this many elements."""
         elements, num_warps, max_columns = tile
-        plan = KernelPlan(
-            kernel=kernel_name(self.program, values=self._names),
-            fuses=tuple(call.op for call in behind(self.program, self._names)),
-            loop="pull",
+        choice = TileChoice(
             tiles={**self._blocks(elements, max_columns), "num_warps": num_warps},
             why="every element is read where it is needed: only indices are computed",
         )
-        stores = [self.body.store(f"{name}_ptr", name) for name in self._names]
-        lines = [*self._place(), *self.body.slices(), *self.body.lines, *stores]
+        stores = [self.pulled.store(f"{name}_ptr", name) for name in self._names]
+        lines = [*self._place(), *self.pulled.slices(), *self.pulled.lines, *stores]
         grid = " * ".join(
             f"triton.cdiv({self.view[axis].bound}, BLOCK_{axis.upper()})" for axis in self.view
         )
-        return kernel(plan, lines, f"({grid or '1'},)", self.sizes.symbols)
+        calls = behind(self.program, self._names)
+        return self.kernel(choice, "pull", calls, lines, f"({grid or '1'},)", values=self._names)
 
     def _blocks(self, elements: int, max_columns: int) -> dict[str, int]:
         """The tile's sides: rows as long as possible, then as many rows as fit."""
@@ -154,7 +150,7 @@ class _MovedPart:
         """Lines that compute the program's tile: offs_m and offs_n."""
         if not self.view:
             return []
-        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self.is_wide else "")
         first = {"n": pid}
         lines = []
         if "m" in self.view:

@@ -7,24 +7,19 @@ before it is carried along.
 from dataclasses import dataclass
 from functools import partial
 
-from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
-from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.reduction.accumulators import MULTIPLY
-from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import memory_order, parts, times
 from kernelwright.teacher.tile.source import (
-    after,
-    assemble,
-    is_wide,
-    kernel,
+    TileChoice,
+    TileProgram,
     out_buffers,
     the_only,
     tile_axes,
@@ -112,7 +107,7 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     return [Way("scan", partial(scan.candidate, tile)) for tile in tiles]
 
 
-class _Written:
+class _Written(TileProgram):
     """The kernel of a program with one scan.
 
     Its axes: "n" along the scan; "m" rows of the tile, neighbours in memory; "b" what is left, a
@@ -136,12 +131,10 @@ class _Written:
             or result_type.shape[dim_index(self.call.arg("dim"), result_type.rank)] == 1
         ):
             raise NotWritable("a scan of single elements")
-        self.sizes = ValueSizes(program)
-        self._is_wide = is_wide(program)
         members = self._members(result_type)
-        self.index, self.view, self.lengths = tile_axes(self.sizes, self.call.outputs[0], members)
-        self.body = self._body()
-        self.buffers = out_buffers(self.body, program.outputs)
+        self.index, self.view, self.lengths = tile_axes(self.texts, self.call.outputs[0], members)
+        self.block = self._block()
+        self.buffers = out_buffers(self.block, program.outputs)
 
     def _members(self, made: TensorType) -> dict[str, tuple[int, ...]]:
         """Axis of the kernel -> the dimensions of the scan's result that walk the axis."""
@@ -155,9 +148,9 @@ class _Written:
             return {"b": before, "m": behind, "n": (along,)}
         return {"m": before, "n": (along,)}
 
-    def _body(self) -> TileBody:
+    def _block(self) -> TileBody:
         """The lines of a block, from loads to stores."""
-        body = TileBody(self.program, self.view, self.sizes, RULES, is_wide=self._is_wide)
+        body = self.body(self.view)
         index = self.index
         text = body.value(self.source, index)
         kind = triton_dtype(self.call.types[0].dtype)
@@ -169,7 +162,7 @@ class _Written:
         body.lines += self._scanned()
         for name, variable in zip(self.call.outputs, ("scanned", "scanned_at"), strict=False):
             body.place(name, index, variable)
-        body.follow(after(self.program, self.call))
+        body.follow(self.after())
         for name in dict.fromkeys(self.program.outputs):
             if name not in body.path:
                 if body.shape(name) != self.call.types[0].shape:
@@ -208,20 +201,15 @@ class _Written:
 
     def candidate(self, tile: ScanTile) -> Candidate:
         """The candidate: one kernel in this tile, and its wrapper."""
-        plan = KernelPlan(
-            kernel=kernel_name(self.program),
-            fuses=tuple(call.op for call in self.program.calls),
-            loop="scan",
+        choice = TileChoice(
             tiles=dict(zip(("BLOCK_M", "BLOCK_N", "num_warps"), tile, strict=True)),
             why="rows are read once: blocks scanned as trees, their ends carried along",
         )
         rows = f"triton.cdiv({self.view['m'].bound}, BLOCK_M)" if "m" in self.view else "1"
-        blocks = f"{self.sizes.symbol(self._batches, 'B')} * " if "b" in self.view else ""
-        scan_kernel = kernel(plan, self._lines(), f"({blocks}{rows},)", self.sizes.symbols)
-        return assemble(
-            self.sizes, self.buffers, [scan_kernel],
-            is_wide=self._is_wide, extra=self.scan.combine,
-        )  # fmt: skip
+        blocks = f"{self.texts.symbol(self._batches, 'B')} * " if "b" in self.view else ""
+        grid = f"({blocks}{rows},)"
+        scan_kernel = self.kernel(choice, "scan", self.program.calls, self._lines(), grid)
+        return self.assembled([scan_kernel], self.buffers, extra=self.scan.combine)
 
     @property
     def _batches(self) -> str:
@@ -229,16 +217,16 @@ class _Written:
 
     def _lines(self) -> list[str]:
         names = dict.fromkeys(self.program.outputs)
-        stores = [self.body.store(f"{name}_ptr", name) for name in names]
+        stores = [self.block.store(f"{name}_ptr", name) for name in names]
         inner = [
             "offs_n = start + tl.arange(0, BLOCK_N)",
-            *parts(self.body.view, ["n"]),
-            *self.body.lines,
+            *parts(self.block.view, ["n"]),
+            *self.block.lines,
             *stores,
         ]
         return [
             *self._place(),
-            *parts(self.body.view, ["b", "m"]),
+            *parts(self.block.view, ["b", "m"]),
             *self._carry(),
             f"for start in range(0, {self.view['n'].bound}, BLOCK_N):",
             *(f"    {line}" for line in inner),
@@ -246,7 +234,7 @@ class _Written:
 
     def _place(self) -> list[str]:
         """Lines that compute which rows the program owns."""
-        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self.is_wide else "")
         if "m" not in self.view:
             return [f"pid_b = {pid}"] if "b" in self.view else []
         lines = []

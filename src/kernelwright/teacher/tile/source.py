@@ -1,87 +1,156 @@
 """Kernels of tiles put together: arguments found from their bodies, and the wrapper."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from types import MappingProxyType
 
-from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.candidate import PRECISION, Candidate, KernelPlan
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher import source
-from kernelwright.teacher.source import Buffer, Kernel, WrapperPart, guard, pointers_in, used_in
+from kernelwright.teacher.movement.rules import RULES
+from kernelwright.teacher.source import (
+    Buffer,
+    Kernel,
+    WrapperPart,
+    assemble,
+    guard,
+    kernel_name,
+    pointers_in,
+    used_in,
+)
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, size_of, times
 
 
-def is_wide(program: Program) -> bool:
-    """Whether some value has 2**31 elements or more, so that offsets need 64 bits."""
-    types = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
-    return any(t.numel >= 2**31 for t in types)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TileChoice:
+    """The choices of a kernel that its plan shows."""
+
+    tiles: dict[str, int]
+    """Tile sizes by their names in the kernel, num_warps and num_stages."""
+    why: str
+    precision: str = PRECISION
 
 
-def kernel(
-    plan: KernelPlan,
-    body: Sequence[str],
-    grid: str,
-    sizes: Mapping[str, str],
-    computed: Mapping[str, str] | None = None,
-) -> Kernel:
-    """A kernel with the arguments that its body names.
+class TileProgram:
+    """A program whose kernels own tiles of its values."""
 
-    Args:
-        body: lines. Each `<name>_ptr` in them becomes a tensor argument.
-        grid: text over sizes and over names of tiles (BLOCK_M), which become numbers.
-        sizes: size symbols of the wrapper -> text. Those that `used_in` finds are passed.
-        computed: further constexpr arguments -> text of the value. Those in the body are passed.
-    """
-    words = set(re.findall(r"\w+", "\n".join(body)))
-    tiles = {k: str(v) for k, v in plan.tiles.items() if not k.startswith("num_")}
-    constants = {name: value for name, value in (computed or {}).items() if name in words}
-    return Kernel(
-        plan=plan,
-        pointers=pointers_in(body),
-        sizes=tuple(symbol for symbol in used_in(body, sizes) if symbol not in constants),
-        body=tuple(body),
-        grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
-        constants=tiles | constants,
-    )
+    program: Program
+    call: Call
+    """The call that the kernels are made for, with what is fused around it."""
 
+    @cached_property
+    def texts(self) -> ValueSizes:
+        """Sizes of all values."""
+        return ValueSizes(self.program)
 
-def assemble(
-    texts: ValueSizes,
-    buffers: Sequence[Buffer],
-    kernels: Sequence[Kernel],
-    *,
-    is_wide: bool,
-    counted: Mapping[str, str] = MappingProxyType({}),
-    extra: str = "",
-) -> Candidate:
-    """The candidate: the kernels, and a wrapper that reads sizes, allocates and launches in order.
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether some value has 2**31 elements or more, so that offsets need 64 bits."""
+        values = [value.type for value in self.program.inputs]
+        values += [result for call in self.program.calls for result in call.types]
+        return any(value.numel >= 2**31 for value in values)
 
-    Args:
-        texts: sizes of the program's values; the wrapper computes those that are needed.
-        buffers: tensors to allocate, outputs included.
-        is_wide: whether offsets have 64 bits. If not, the wrapper asserts that 32 bits suffice.
-        counted: further size symbols -> their wrapper text over the symbols of `texts`.
-        extra: text of `@triton.jit` functions that the kernels call.
-    """
-    # Only finished kernels tell which size symbols are needed: arguments, grids and buffers.
-    named = [text for one in kernels for text in (*one.sizes, one.grid, *one.constants.values())]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    program, read = texts.program, {name for kernel in kernels for name in kernel.pointers}
-    inputs = [value.name for value in program.inputs]
-    reads = [name for name in inputs if name in read] or inputs[:1]
-    part = WrapperPart(
-        kernels=kernels,
-        sizes=texts.needed([*named, *counted.values()]) | dict(counted),
-        reads=reads,
-        buffers=buffers,
-        guard=() if is_wide else (guard([*reads, *(buffer.name for buffer in buffers)]),),
-        extra=[extra] if extra else [],
-    )
-    return source.assemble(program, [part])
+    def body(
+        self,
+        view: View,
+        *,
+        inside: str = "",
+        loop: Collection[str] = (),
+        tag: str = "",
+        widens: bool = True,
+    ) -> TileBody:
+        """A body over axes of the kernel; `TileBody` explains the arguments."""
+        return TileBody(
+            self.program, view, self.texts, RULES,
+            is_wide=self.is_wide, inside=inside, loop=loop, tag=tag, widens=widens,
+        )  # fmt: skip
+
+    def after(self) -> tuple[Call, ...]:
+        """The calls that follow `call` in the program."""
+        return self.program.calls[self.program.calls.index(self.call) + 1 :]
+
+    def kernel(
+        self,
+        choice: TileChoice,
+        loop: str,
+        calls: Iterable[Call],
+        lines: Sequence[str],
+        grid: str,
+        *,
+        suffix: str = "",
+        values: Sequence[str] = (),
+        counted: Mapping[str, str] = MappingProxyType({}),
+        computed: Mapping[str, str] = MappingProxyType({}),
+    ) -> Kernel:
+        """A kernel with the arguments that its lines name.
+
+        Args:
+            loop: the plan's name of the loop.
+            calls: the calls that the kernel computes, in program order.
+            lines: each `<name>_ptr` in them becomes a tensor argument, each size an argument.
+            grid: text over sizes and over names of tiles (BLOCK_M), which become numbers.
+            suffix: part of the kernel's name, to tell kernels of one candidate apart.
+            values: the values that the kernel is named after, if not after the program's outputs.
+            counted: further size symbols -> their wrapper text.
+            computed: further constexpr arguments -> their wrapper text, passed if they are named.
+        """
+        words = set(re.findall(r"\w+", "\n".join(lines)))
+        tiles = {k: str(v) for k, v in choice.tiles.items() if not k.startswith("num_")}
+        constants = {name: value for name, value in computed.items() if name in words}
+        sizes = used_in(lines, self.texts.symbols | dict(counted))
+        return Kernel(
+            plan=KernelPlan(
+                kernel=kernel_name(self.program, suffix, values),
+                fuses=tuple(call.op for call in calls),
+                loop=loop,
+                tiles=choice.tiles,
+                precision=choice.precision,
+                why=choice.why,
+            ),
+            pointers=pointers_in(lines),
+            sizes=tuple(symbol for symbol in sizes if symbol not in constants),
+            body=tuple(lines),
+            grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda name: tiles[name[0]], grid),
+            constants=tiles | constants,
+        )
+
+    def assembled(
+        self,
+        kernels: Sequence[Kernel],
+        buffers: Sequence[Buffer],
+        *,
+        counted: Mapping[str, str] = MappingProxyType({}),
+        extra: str = "",
+    ) -> Candidate:
+        """The candidate: a wrapper reads sizes, allocates, and launches the kernels in order.
+
+        Args:
+            buffers: tensors to allocate, outputs included.
+            counted: further size symbols -> their wrapper text over the symbols of `texts`.
+            extra: text of `@triton.jit` functions that the kernels call.
+        """
+        # Only finished kernels tell which size symbols are needed: arguments, grids and buffers.
+        named = [text for one in kernels for text in (*one.sizes, one.grid)]
+        named += [text for one in kernels for text in one.constants.values()]
+        named += [size for buffer in buffers for size in buffer.sizes]
+        read = {name for kernel in kernels for name in kernel.pointers}
+        inputs = [value.name for value in self.program.inputs]
+        reads = [name for name in inputs if name in read] or inputs[:1]
+        guarded = guard([*reads, *(buffer.name for buffer in buffers)])
+        part = WrapperPart(
+            kernels=kernels,
+            sizes=self.texts.needed([*named, *counted.values()]) | dict(counted),
+            reads=reads,
+            buffers=buffers,
+            guard=() if self.is_wide else (guarded,),
+            extra=[extra] if extra else [],
+        )
+        return assemble(self.program, [part])
 
 
 def the_only(program: Program, is_wanted: Callable[[Call], bool], kind: str) -> Call:
@@ -98,11 +167,6 @@ def the_only(program: Program, is_wanted: Callable[[Call], bool], kind: str) -> 
     if len(calls) != 1:
         raise NotWritable(f"{len(calls)} {kind} where one is needed")
     return calls[0]
-
-
-def after(program: Program, call: Call) -> tuple[Call, ...]:
-    """The calls that follow a call in the program."""
-    return program.calls[program.calls.index(call) + 1 :]
 
 
 _PLACES = {"b": ("pid_b", ""), "m": ("offs_m", "[:, None]"), "n": ("offs_n", "[None, :]")}
