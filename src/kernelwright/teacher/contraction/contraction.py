@@ -15,8 +15,8 @@ from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.contraction.factor import Factor, factor_views
 from kernelwright.teacher.contraction.parts import Loads, Product, ProductSchedule
 from kernelwright.teacher.contraction.triangles import SumSpan, span
-from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable, literal
+from kernelwright.teacher.text.value_sizes import measure
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     Index,

@@ -143,9 +143,8 @@ class NodeGraph:
         self.axes = AxisTable()
         self.nodes: dict[str, Node] = {}
         self.values: dict[str, NodeValue] = {}
-        self.reduced: list[tuple[int, ...]] = []
-        """Axes of each reduction so far, as they were then."""
         self.reduced_by: dict[str, tuple[int, ...]] = {}
+        """Reduction -> its axes, as they were then."""
         self.constants: dict[int, int] = {}
         """Axes whose size an attribute fixes: groups."""
         self.makers: dict[str, Call] = {}

@@ -1,6 +1,7 @@
 """Rules that take normalizations apart: statistics, then scale and shift."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from kernelwright.programs.program import Ref
 from kernelwright.teacher.nodes.graph import NodeValue, count
@@ -98,29 +99,22 @@ def _group_norm(writer: RuleWriter) -> None:
     _own_statistics(writer, value, axes, _aligned(writer, value, [1]))
 
 
-def _running(writer: RuleWriter, value: NodeValue, affine: dict[str, str]) -> None:
-    """Adds a normalization by running statistics, as in inference."""
+def _by_channel(over_batch: bool, own: str, writer: RuleWriter) -> None:
+    """The rule of batch_norm and instance_norm: by own statistics, or by running ones.
+
+    Args:
+        over_batch: whether statistics run over the samples too.
+        own: attribute that says whether statistics are those of the value.
+    """
+    value = writer.operand()
+    affine = _aligned(writer, value, [1])
+    if writer.arg(own):
+        dims = [*([0] if over_batch else []), *range(2, value.type.rank)]
+        _own_statistics(writer, value, over(value, dims), affine)
+        return
     mean, variance = affine["running_mean"], affine["running_var"]
     centered = writer.node("centered", f"{value.node} - {mean}", [value.node, mean])
     _scaled(writer, value, centered, _inverse(writer, variance, [variance]), affine)
-
-
-def _instance_norm(writer: RuleWriter) -> None:
-    value = writer.operand()
-    affine = _aligned(writer, value, [1])
-    if not writer.arg("use_input_stats"):
-        _running(writer, value, affine)
-        return
-    _own_statistics(writer, value, over(value, range(2, value.type.rank)), affine)
-
-
-def _batch_norm(writer: RuleWriter) -> None:
-    value = writer.operand()
-    affine = _aligned(writer, value, [1])
-    if not writer.arg("training"):
-        _running(writer, value, affine)
-        return
-    _own_statistics(writer, value, over(value, [0, *range(2, value.type.rank)]), affine)
 
 
 def _batch_norm_train(writer: RuleWriter) -> None:
@@ -147,7 +141,7 @@ NORMS: dict[str, Rule] = {
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "group_norm": _group_norm,
-    "instance_norm": _instance_norm,
-    "batch_norm": _batch_norm,
+    "instance_norm": partial(_by_channel, False, "use_input_stats"),
+    "batch_norm": partial(_by_channel, True, "training"),
     "batch_norm_train": _batch_norm_train,
 }

@@ -19,7 +19,6 @@ from kernelwright.teacher.text.fixed_sizes import StageSchedule, with_fixed
 from kernelwright.teacher.text.scope import IndexGroup, IndexScope, group, launch_order
 from kernelwright.teacher.text.space import StageSpace, collapse
 from kernelwright.teacher.ways import Way
-from kernelwright.teacher.wrapper import stage_part
 
 FEW_ELEMENTS = 1 << 19
 """Below this, blocks of 1,024 leave some of an H200's 132 processors without work."""
@@ -136,7 +135,7 @@ def _write(space: StageSpace, schedule: StageSchedule) -> WrapperPart:
         tiles = {"ELEMENTS": schedule.rows * schedule.block}
     loop = f"pointwise {schedule.form}"
     kernel = writer.kernel(schedule, lines, grid, constants, tiles, loop=loop)
-    return stage_part(stage, [kernel], sizes)
+    return writer.part([kernel], sizes)
 
 
 Form = tuple[TileWriter, list[str], str, dict[str, str]]

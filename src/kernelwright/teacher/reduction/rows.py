@@ -8,7 +8,6 @@ from kernelwright.teacher.reduction.body import Body, accumulators, grid_text
 from kernelwright.teacher.source import WrapperPart, planned, row_tile
 from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
-from kernelwright.teacher.wrapper import stage_part
 
 
 def write_one_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
@@ -86,4 +85,4 @@ def _finish(
     tiles = {**elements, **planned(constants)}
     kernel = body.kernel(schedule, whole, grid, constants, tiles, suffix=body.suffix)
     sizes = {**body.scope.sizes, **tile}
-    return stage_part(body.stage, [kernel], sizes, extra=functions(lines))
+    return body.part([kernel], sizes, extra=functions(lines))

@@ -19,7 +19,6 @@ from kernelwright.teacher.reduction.body import Body, accumulators, grid_text
 from kernelwright.teacher.source import Buffer, Kernel, WrapperPart, planned
 from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
-from kernelwright.teacher.wrapper import stage_part
 
 
 def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
@@ -55,7 +54,7 @@ def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> W
         for state in acc.states
     ]
     extra = functions(line for kernel in kernels for line in kernel.body)
-    return stage_part(space.stage, kernels, sizes, buffers, extra)
+    return probe.part(kernels, sizes, buffers, extra)
 
 
 def _parts(state: ReductionState) -> str:

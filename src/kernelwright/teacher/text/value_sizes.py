@@ -5,7 +5,7 @@ the operator's rule computes them from the sizes of the operands.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from math import prod
 
@@ -13,7 +13,14 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.moved_sizes import RULES, Texts, broadcast_sizes
 from kernelwright.teacher.tile.index import Dim, Index, Term, flat_axis, size_of, times
-from kernelwright.teacher.tile.views import is_elementwise, is_view, source, view_index
+from kernelwright.teacher.tile.views import (
+    Side,
+    is_elementwise,
+    is_view,
+    source,
+    sources,
+    view_index,
+)
 
 
 class ValueSizes:
@@ -176,3 +183,41 @@ class ValueSizes:
 
     def _expanded(self, call: Call) -> Texts:
         return broadcast_sizes(self.of(source(call)), tuple(map(str, call.types[0].shape)))
+
+
+def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
+    """The wrapper's expression for a size.
+
+    The first of these that exists: a dimension of an input; a product of dimensions that a view
+    joined; a dimension of a value that other calls make; the number that a view gives.
+
+    Args:
+        symbol: size text of a term in the sides' indices.
+        sides: values with indices over the kernel's axes.
+    """
+    [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
+    inputs = {value.name for value in program.inputs}
+    joined = viewed = ""
+    for side in sides:
+        for name, index in sources(program, side.value, side.index):
+            alone = next((i for i, dim in enumerate(index) if _is_alone(dim, symbol)), None)
+            if name not in inputs:
+                if alone is not None and not viewed:
+                    sizes = ValueSizes(program)
+                    text = sizes.of(name)[alone]
+                    viewed = sizes.closed(sizes.symbols.get(text, text))
+                continue
+            if alone is not None:
+                return f"{name}.shape[{alone}]"
+            # Dimensions that hold other axes too would make the product too large.
+            along = [i for i, dim in enumerate(index) if term.axis in {t.axis for t in dim}]
+            is_apart = all(t.axis == term.axis for i in along for t in index[i])
+            if along and is_apart and term.is_whole:
+                joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
+    return joined or viewed or str(term.length)
+
+
+def _is_alone(dim: Dim, symbol: str) -> bool:
+    """Whether the dimension has this size, apart from parts of one element that a view added."""
+    sizes = [term.size for term in dim]
+    return sizes == [symbol] or [t.size for t in dim if t.length > 1] == [symbol]

@@ -6,9 +6,9 @@ from typing import TypeVar
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.rules import COPIES
-from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import matters
+from kernelwright.teacher.text.value_sizes import measure
 from kernelwright.teacher.tile.index import Index, Term, axes_of, flat_axis, times
 from kernelwright.teacher.tile.source import the_only
 from kernelwright.teacher.tile.views import Side, is_view

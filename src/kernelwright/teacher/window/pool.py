@@ -10,10 +10,9 @@ from math import prod
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.scope import launch_order
-from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.text.value_sizes import ValueSizes, measure
 from kernelwright.teacher.tile.index import (
     AxisText,
     Index,

@@ -17,25 +17,36 @@ POOLS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Slide:
-    """The window along one spatial dimension of the input."""
+class WindowSide:
+    """A window along one spatial dimension of the input."""
 
     symbol: str
-    """The symbol of the input's size: "H". The output's is "OH"."""
+    """The symbol of the input's size: "H". The output's is "OH", a convolution kernel's "KH"."""
     kernel: int
     """Elements of the window; of an adaptive pool, the most it has in the program at hand."""
     stride: int = 1
     padding: int = 0
-    dilation: int | None = None
-    """None where the call has no such attribute."""
-    ceil_mode: bool = False
-    adaptive: int = 0
-    """Output size of an adaptive pool, 0 for others."""
+    """Before the first element."""
 
     @property
     def at(self) -> str:
         """Variable of the position in the input: "h"."""
         return self.symbol.lower()
+
+    def begin(self, out: str) -> str:
+        """Text of the input position where the window of the output at `out` starts."""
+        return shifted(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slide(WindowSide):
+    """The window of a pool along one spatial dimension."""
+
+    dilation: int | None = None
+    """None where the call has no such attribute."""
+    ceil_mode: bool = False
+    adaptive: int = 0
+    """Output size of an adaptive pool, 0 for others."""
 
     @property
     def out_size(self) -> str:
@@ -80,8 +91,7 @@ class Slide:
                 f"{self.at}_start = {out} * {self.symbol} // {self.adaptive}",
                 f"{self.at}_end = {end}",
             ]
-        scaled = out if self.stride == 1 else f"{out} * {self.stride}"
-        return [f"{self.at}_start = {shifted(scaled, -self.padding)}"]
+        return [f"{self.at}_start = {self.begin(out)}"]
 
     def loop(self, is_unrolled: bool) -> tuple[str, str]:
         """(loop header or "", line inside the loop that computes the position)."""

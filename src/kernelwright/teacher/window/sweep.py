@@ -15,19 +15,13 @@ from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import full
 from kernelwright.programs.program import Call
 from kernelwright.teacher.tile.index import shifted, times
+from kernelwright.teacher.window.slide import WindowSide
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sweep:
-    """A convolution's kernel along one spatial dimension."""
+class Sweep(WindowSide):
+    """A convolution's kernel along one spatial dimension; its size has a symbol of its own."""
 
-    symbol: str
-    """The symbol of the input's size: "H". The output's is "OH", the kernel's "KH"."""
-    kernel: int
-    """The kernel's size in the program at hand; its own symbol is in the texts."""
-    stride: int
-    padding: int
-    """Before the first element."""
     dilation: int
     keeps_size: bool = False
     """Padding "same": the output is as large as the input."""
@@ -36,11 +30,6 @@ class Sweep:
     def num_phases(self) -> int:
         """Number of groups of outputs that share taps: 1, unless a stride is transposed."""
         return 1
-
-    @property
-    def at(self) -> str:
-        """Variable of the position in the input: "h"."""
-        return self.symbol.lower()
 
     @property
     def out(self) -> str:
@@ -86,10 +75,6 @@ class Sweep:
     def phase_lines(self) -> list[str]:
         """Lines that compute, once a program, which taps its outputs share."""
         return []
-
-    def begin(self, out: str) -> str:
-        """Text of the input position where the window of the output at `out` starts."""
-        return shifted(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
 
     def move(self, tap: str) -> str:
         """Text of the distance of a tap from the window's start."""
