@@ -21,7 +21,7 @@ from kernelwright.teacher.tile.index import (
     mask,
     times,
 )
-from kernelwright.teacher.tile.source import TileProgram, the_only
+from kernelwright.teacher.tile.program import TileProgram, the_only
 from kernelwright.teacher.tile.views import only_views
 
 _COLUMN, _ROW = "[:, None]", "[None, :]"

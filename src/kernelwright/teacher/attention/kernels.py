@@ -8,7 +8,7 @@ from kernelwright.teacher.attention.flash import Flash
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, times
-from kernelwright.teacher.tile.source import TileChoice, out_buffers
+from kernelwright.teacher.tile.program import TileChoice, out_buffers
 
 _START = (
     'row_max = tl.full((BLOCK_M,), float("-inf"), tl.float32)',

@@ -25,7 +25,7 @@ from kernelwright.teacher.tile.index import (
     parts,
     times,
 )
-from kernelwright.teacher.tile.source import the_only
+from kernelwright.teacher.tile.program import the_only
 from kernelwright.teacher.tile.views import Side
 from kernelwright.teacher.ways import is_writable
 

@@ -13,7 +13,7 @@ from kernelwright.teacher.contraction.schedules import fitted, persistent, slice
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, mask, offset, parts
-from kernelwright.teacher.tile.source import finish, out_buffers
+from kernelwright.teacher.tile.program import finish, out_buffers
 
 TileForm = Callable[[Product, ProductSchedule], Candidate]
 _COMBINE = ProductSchedule(

@@ -10,7 +10,7 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, View, times
-from kernelwright.teacher.tile.source import TileChoice, TileProgram
+from kernelwright.teacher.tile.program import TileChoice, TileProgram
 
 ROUNDED = "tf32_rounded"
 """TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""

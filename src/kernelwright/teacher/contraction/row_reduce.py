@@ -15,7 +15,7 @@ from kernelwright.teacher.source import Buffer
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, axes_of, factor, times
-from kernelwright.teacher.tile.source import TileChoice, finish, out_buffers
+from kernelwright.teacher.tile.program import TileChoice, finish, out_buffers
 
 _KINDS = {
     "sum": "sum", "mean": "sum", "amax": "amax", "max": "amax", "amin": "amin", "min": "amin",

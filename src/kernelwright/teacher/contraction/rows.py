@@ -8,7 +8,7 @@ from kernelwright.teacher.contraction.factor import is_plain
 from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.index import AxisText
-from kernelwright.teacher.tile.source import finish, out_buffers
+from kernelwright.teacher.tile.program import finish, out_buffers
 
 
 def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:

@@ -18,7 +18,7 @@ from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.index import memory_order
-from kernelwright.teacher.tile.source import TileChoice, TileProgram, out_buffers, tile_axes
+from kernelwright.teacher.tile.program import TileChoice, TileProgram, out_buffers, tile_axes
 from kernelwright.teacher.tile.views import is_view
 from kernelwright.teacher.ways import Way, is_writable
 

@@ -17,7 +17,7 @@ from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import memory_order, parts, times
-from kernelwright.teacher.tile.source import (
+from kernelwright.teacher.tile.program import (
     TileChoice,
     TileProgram,
     out_buffers,

@@ -10,7 +10,7 @@ from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import matters
 from kernelwright.teacher.text.value_sizes import measure
 from kernelwright.teacher.tile.index import Index, Term, axes_of, flat_axis, times
-from kernelwright.teacher.tile.source import the_only
+from kernelwright.teacher.tile.program import the_only
 from kernelwright.teacher.tile.views import Side, is_view
 from kernelwright.teacher.window.conv import (
     ChannelCounts,

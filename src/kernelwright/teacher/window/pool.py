@@ -24,7 +24,7 @@ from kernelwright.teacher.tile.index import (
     position,
     times,
 )
-from kernelwright.teacher.tile.source import TileChoice, TileProgram, finish, out_buffers, the_only
+from kernelwright.teacher.tile.program import TileChoice, TileProgram, finish, out_buffers, the_only
 from kernelwright.teacher.tile.views import Side
 from kernelwright.teacher.window.slide import POOLS, Slide, slides
 

@@ -5,7 +5,7 @@ from functools import partial
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
-from kernelwright.teacher.tile.source import TileChoice
+from kernelwright.teacher.tile.program import TileChoice
 from kernelwright.teacher.ways import Way, is_writable
 from kernelwright.teacher.window.pool import PoolKernel, WindowPool, find
 from kernelwright.teacher.window.slide import POOLS

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Input, Program
-from kernelwright.teacher.tile.source import the_only
+from kernelwright.teacher.tile.program import the_only
 from kernelwright.teacher.window.find import is_convolution
 
 

@@ -1,4 +1,4 @@
-"""Kernels of tiles put together: arguments found from their bodies, and the wrapper."""
+"""A program whose kernels own tiles: bodies, kernels with their arguments, and the wrapper."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
