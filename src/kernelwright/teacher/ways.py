@@ -40,6 +40,15 @@ def written(ways: Iterable[Way]) -> Iterator[Candidate]:
             yield candidate
 
 
+def is_writable(attempt: Callable[[], object]) -> bool:
+    """Whether an attempt to write raises no NotWritable."""
+    try:
+        attempt()
+    except NotWritable:
+        return False
+    return True
+
+
 def order(ways: Sequence[Way], limit: int, seed: int, draw: Draw) -> list[Way]:
     """All ways in the order in which they are to be written.
 
