@@ -107,7 +107,16 @@ def _position(
 ) -> None:
     if not value.is_float:
         raise NotWritable("the position of an integer")
-    writer.end_reduced(kind, value.node, axes, dims, output=-1)
+    element = value.node
+    # PyTorch ranks NaN before infinity, and comparisons drop NaN. So NaN becomes infinity, and
+    # infinity the largest number.
+    if kind == "argmax":
+        bounded, first = f"tl.minimum({element}, {LARGEST})", "float('inf')"
+    else:
+        bounded, first = f"tl.maximum({element}, -{LARGEST})", "-float('inf')"
+    text = f"tl.where({element} == {element}, {bounded}, {first})"
+    ranked = writer.node("ranked", text, [element])
+    writer.end_reduced(kind, ranked, axes, dims, output=-1)
 
 
 def _with_position(kind: str, writer: RuleWriter) -> None:
