@@ -319,6 +319,21 @@ def test_a_kernel_that_breaks_the_gpu_is_told_and_nothing_is_timed(locks, monkey
     assert "alone" not in locks
 
 
+def test_inductor_is_loaded_before_the_first_side_is_measured(monkeypatch):
+    called = []
+
+    def compiled(module, **_):
+        def call(*args, **kwargs):
+            called.append(type(module).__name__)
+            return module(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    measure(ModelCall(nn.Linear(3, 3), (torch.ones(2, 3),), {}), backend(), CPU)
+    assert called == ["Softmax", "Linear", "Linear"]
+
+
 def test_no_copy_in_float64_keeps_memory_while_sides_are_measured(monkeypatch):
     eager_in_place_of_compiled(monkeypatch)
     module = nn.Linear(3, 3)

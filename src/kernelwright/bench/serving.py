@@ -9,11 +9,9 @@ from collections.abc import Callable
 
 import torch
 
+from kernelwright.bench.worker import ANSWER, IS_LAST
 from kernelwright.core.record import Record
 from kernelwright.sandbox.confine import orphaned
-
-ANSWER, IS_LAST = "answer", "is_last"
-"""Fields of a reply: the answer to the job; whether the process ends after this reply."""
 
 
 def serve(answer: Callable[[Record], Record], after: Callable[[], None] = lambda: None) -> None:

@@ -16,6 +16,8 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.sandbox.shared import own_folders
 
+ANSWER, IS_LAST = "answer", "is_last"
+"""Fields of a reply: the answer to the job; whether the process ends after this reply."""
 LOG_TAIL = 2_000
 """Characters of a dead worker's output that go into the error."""
 
@@ -71,9 +73,9 @@ class BenchWorker:
         answer = process.stdout.readline() if readable else ""
         if answer:
             reply = json.loads(answer)
-            if reply["is_last"]:
+            if reply[IS_LAST]:
                 self.end()
-            return dict(reply["answer"])
+            return dict(reply[ANSWER])
         why = "the process died" if readable else f"no end within {timeout_s:g} s"
         self.end()
         raise InfraError(f"{why}: {self._log.read_text(errors='replace')[-LOG_TAIL:]}")

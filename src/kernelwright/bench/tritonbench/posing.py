@@ -14,7 +14,7 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from kernelwright.data.called import FunctionModule
 from kernelwright.programs.lowering.lower import Lowered, lower
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import to_text
+from kernelwright.timing.clock import gpu_lock
 
 MAX_CALLS = 32
 """The most calls of a file that are recorded."""
@@ -47,7 +48,9 @@ def pose_file(job: Record) -> Record:
     """
     module = types.ModuleType(job["name"].removesuffix(".py"))
     calls: list[Record] = []
-    with _importable(module):
+    # Processes that take times on the GPU wait meanwhile.
+    lock = gpu_lock(shared=True) if _device(job) == "cuda" else nullcontext()
+    with lock, _importable(module):
         failure = _record_calls(job, vars(module), calls)
     if calls:
         return {"calls": calls, "refused": None}
