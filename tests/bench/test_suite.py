@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.bench import family
 from kernelwright.bench import suite as suite_module
+from kernelwright.bench import worker as bench_worker
 from kernelwright.bench.suite import (
     WORKER,
     SuiteCase,
@@ -240,7 +240,7 @@ def test_all_that_a_killed_process_has_started_ends_with_it(tmp_path, monkeypatc
     started = "__import__('subprocess').Popen(['sleep', '60'], start_new_session=True)"
     hangs = "__import__('time').sleep(60)"
     serving(tmp_path, monkeypatch, f"print({started}.pid, flush=True)\n    {hangs}")
-    monkeypatch.setattr(family, "GRACE_S", 0.2)
+    monkeypatch.setattr(bench_worker, "GRACE_S", 0.2)
     with BenchWorker("tells", tmp_path / "log") as worker:
         with pytest.raises(InfraError, match="no end within"):
             worker.run({}, 15.0)

@@ -11,11 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from kernelwright.bench.family import family_ended
+import psutil
+
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.sandbox.shared import own_folders
 
+GRACE_S = 10.0
+"""Seconds in which the children of a killed process may clear up."""
 ANSWER, IS_LAST = "answer", "is_last"
 """Fields of a reply: the answer to the job; whether the process ends after this reply."""
 LOG_TAIL = 2_000
@@ -113,8 +116,12 @@ class BenchWorker:
         """Kill the process, and wait for the end of all that the process started: guests would use
         the GPU beside the next job. The next job gets a new process."""
         if self._process is not None:
-            with family_ended(self._process.pid):
-                self._process.kill()
-                self._process.wait()
+            started = psutil.Process(self._process.pid).children(recursive=True)
+            self._process.kill()
+            self._process.wait()
             self._process = None
+            # Servers of guests see the end of their parent, end their guests and remove folders.
+            _, left = psutil.wait_procs(started, timeout=GRACE_S)
+            for process in left:
+                process.kill()
             own_folders.remove_stale()  # temporary folders of the process
