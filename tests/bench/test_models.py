@@ -1,17 +1,20 @@
 """`eval models`: models by name, their blocks, values beside float64, and runs that go on."""
 
+import gc
 import math
 import re
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from kernelwright.bench.models import measuring, zoo
 from kernelwright.bench.models import run as run_module
-from kernelwright.bench.models import zoo
 from kernelwright.bench.models.blocks import distinct_blocks
 from kernelwright.bench.models.measuring import is_ours, measure, search
 from kernelwright.bench.models.run import BY_BLOCK, WHOLE, ModelsPlan, run_models
@@ -229,6 +232,142 @@ def test_small_models_of_the_libraries_have_calls_and_blocks(name, calls):
         model_named(f"{library}/no-such-model")
 
 
+class TimedContender:
+    """A contender whose calls are timed without a GPU."""
+
+    def __init__(self, call, before):
+        self._call, self._before = call, before
+
+    def prepare(self, _inputs, _seed):
+        pass
+
+    def time(self):
+        self._before()
+        self._call()
+        return 1.0
+
+    def release(self):
+        pass
+
+
+@pytest.fixture
+def locks(monkeypatch):
+    """The branch of a GPU on a CPU: the locks in the order in which they are taken."""
+    taken = []
+
+    @contextmanager
+    def lock(*, shared=False):
+        assert not taken or taken[-1] == "free"
+        taken.append("shared" if shared else "alone")
+        yield
+        taken.append("free")
+
+    monkeypatch.setattr(measuring, "gpu_lock", lock)
+    monkeypatch.setattr(
+        measuring, "changed", lambda call, _, **options: changed(call, CPU, **options)
+    )
+    monkeypatch.setattr(measuring, "CalledContender", TimedContender)
+    monkeypatch.setattr(measuring, "_share", lambda *_: 0.5)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 7)
+    for name in ("synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda: None)
+    return taken
+
+
+def eager_in_place_of_compiled(monkeypatch, ours=lambda run: run):
+    """`torch.compile` that compiles nothing; `ours` changes the call behind our backend."""
+
+    def compiled(module, backend="inductor"):
+        return module if backend == "inductor" else ours(module)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+
+
+def test_a_gpu_is_shared_by_first_calls_and_held_alone_for_times(locks, monkeypatch):
+    eager_in_place_of_compiled(monkeypatch)
+    call = ModelCall(Decoder(), (torch.ones(2, 3),), {"cache": Cache()})
+    facts = measure(call, backend(), torch.device("cuda"))
+    assert locks == ["shared", "free", "shared", "free", "alone", "free"]
+    assert facts["correct"] == {"compiled": True, "optimized": True}
+    assert facts["optimized"]["median_ms"] == 1.0
+    assert facts["speedup_intervals"].keys() == {"eager", "compiled"}
+    assert facts["peak_bytes"] == {"eager": 7, "compiled": 7, "optimized": 7}
+    assert facts["share"] == 0.5
+
+
+def test_a_kernel_that_breaks_the_gpu_is_told_and_nothing_is_timed(locks, monkeypatch):
+    broken = []
+
+    def breaking(module):
+        def call(*args, **kwargs):
+            broken.append(True)
+            return module(*args, **kwargs)
+
+        return call
+
+    def synchronize():
+        if broken:  # a kernel's error is raised by the next wait
+            raise RuntimeError("an illegal memory access was encountered")
+
+    eager_in_place_of_compiled(monkeypatch, breaking)
+    monkeypatch.setattr(measuring, "_synchronize", synchronize)
+    call = ModelCall(nn.Linear(3, 3), (torch.ones(2, 3),), {})
+    facts = measure(call, backend(), torch.device("cuda"))
+    assert "illegal memory access" in facts["sides_failed"]["optimized"]
+    assert facts["correct"] == {"compiled": True}
+    assert facts["eager"] is facts["share"] is None
+    assert "alone" not in locks
+
+
+def test_inductor_is_loaded_before_the_first_side_is_measured(monkeypatch):
+    called = []
+
+    def compiled(module, **_):
+        def call(*args, **kwargs):
+            called.append(type(module).__name__)
+            return module(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    measure(ModelCall(nn.Linear(3, 3), (torch.ones(2, 3),), {}), backend(), CPU)
+    assert called == ["Softmax", "Linear", "Linear"]
+
+
+def test_no_copy_in_float64_keeps_memory_while_sides_are_measured(monkeypatch):
+    eager_in_place_of_compiled(monkeypatch)
+    module = nn.Linear(3, 3)
+    module.circle = [module]  # as some models refer to their parts
+    wide = []
+
+    def first_calls(*_):
+        wide.extend(
+            value
+            for value in gc.get_objects()
+            if type(value) is nn.Linear and value.weight.dtype is torch.float64
+        )
+        return {"sides_failed": {}}
+
+    monkeypatch.setattr(measuring, "_first_calls", first_calls)
+    gc.disable()
+    try:
+        measure(ModelCall(module, (torch.ones(2, 3),), {}), backend(), CPU)
+    finally:
+        gc.enable()
+    assert wide == []
+
+
+def test_a_model_is_wholly_on_the_device_also_where_it_takes_tensors_from_numpy():
+    def build(_dtype):
+        module = nn.Linear(3, 3)
+        module.register_buffer("places", torch.from_numpy(np.ones(3)))
+        return module
+
+    model = zoo.ZooModel(name="ours/one", cases=(), build=build, inputs=lambda *_: {})
+    call = model.call("batch", 1, torch.float32, "meta")
+    assert {tensor.device.type for tensor in call.module.state_dict().values()} == {"meta"}
+
+
 def plan(tmp_path, **changes):
     values = {
         "out": tmp_path,
@@ -327,6 +466,18 @@ def test_the_queue_tells_the_blocks_of_a_model_apart(tmp_path, steps):
     lines = record.read(tmp_path / "records.jsonl")
     assert status.cases == sum(line["record"] == "model_case" for line in lines)
     assert status.cases > 2
+    assert status.total == status.cases
+
+
+def test_the_head_says_how_many_cases_there_are_once_all_blocks_are_listed(tmp_path, steps):
+    def totals():
+        lines = record.read(tmp_path / "records.jsonl")
+        return [line.get("cases") for line in lines if line["record"] == "run"]
+
+    run_models(plan(tmp_path, by=[WHOLE]), print)
+    assert totals() == [2]
+    run_models(plan(tmp_path, by=[BY_BLOCK], phases=["prefill"]), print)
+    assert totals() == [2, None, 1]
 
 
 @pytest.mark.slow

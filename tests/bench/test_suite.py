@@ -1,11 +1,17 @@
 """A suite through the real product on CPU: records, resumption, cases that break their process."""
 
 import math
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from kernelwright.bench import family
 from kernelwright.bench import suite as suite_module
 from kernelwright.bench.suite import (
     WORKER,
@@ -187,10 +193,83 @@ def test_processes_are_spread_over_gpus_each_with_room_of_its_own(cases, tmp_pat
     assert asked == {("3", "gpu-3"), ("5", "gpu-5")}
 
 
+def serving(tmp_path, monkeypatch, body, after="pass"):
+    """A module `tells` that answers jobs with the body of a function of `job`."""
+    text = "import os\nfrom kernelwright.bench.serving import serve\n"
+    text += f"def answer(job):\n    {body}\ndef after():\n    {after}\nserve(answer, after)\n"
+    (tmp_path / "tells.py").write_text(text)
+    paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+
+def is_running(pid):
+    """Whether a process has not ended yet; its parent may not have noticed the end."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().split()[2] != "Z"
+
+
+def until(is_true, within_s=30.0):
+    end_s = time.monotonic() + within_s
+    while not is_true():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_a_process_that_an_error_has_broken_gives_its_answer_and_takes_no_other_job(
+    tmp_path, monkeypatch
+):
+    serving(tmp_path, monkeypatch, "return {'pid': os.getpid()}", after="1 / 0")
+    with BenchWorker("tells", tmp_path / "log") as worker:
+        first, second = (worker.run({}, 60.0)["pid"] for _ in range(2))
+    assert first != second
+
+
+@pytest.mark.slow
+def test_a_process_that_died_between_two_jobs_is_replaced(tmp_path, monkeypatch):
+    serving(tmp_path, monkeypatch, "return {'pid': os.getpid()}")
+    with BenchWorker("tells", tmp_path / "log") as worker:
+        first = worker.run({}, 60.0)["pid"]
+        os.kill(first, signal.SIGKILL)
+        until(lambda: not is_running(first))
+        assert worker.run({}, 60.0)["pid"] != first
+
+
+@pytest.mark.slow
+def test_all_that_a_killed_process_has_started_ends_with_it(tmp_path, monkeypatch):
+    started = "__import__('subprocess').Popen(['sleep', '60'], start_new_session=True)"
+    hangs = "__import__('time').sleep(60)"
+    serving(tmp_path, monkeypatch, f"print({started}.pid, flush=True)\n    {hangs}")
+    monkeypatch.setattr(family, "GRACE_S", 0.2)
+    with BenchWorker("tells", tmp_path / "log") as worker:
+        with pytest.raises(InfraError, match="no end within"):
+            worker.run({}, 15.0)
+        pid = int((tmp_path / "log").read_text().split()[-1])
+        until(lambda: not is_running(pid), within_s=5.0)
+
+
+@pytest.mark.slow
+def test_a_process_ends_with_the_process_that_it_works_for(tmp_path, monkeypatch):
+    serving(
+        tmp_path, monkeypatch, "print(os.getpid(), flush=True)\n    __import__('time').sleep(60)"
+    )
+    owner = (
+        "import pathlib, sys\nfrom kernelwright.bench.worker import BenchWorker\n"
+        "BenchWorker('tells', pathlib.Path(sys.argv[1])).run({}, 60.0)\n"
+    )
+    log = tmp_path / "log"
+    process = subprocess.Popen([sys.executable, "-c", owner, str(log)])
+    try:
+        until(lambda: log.exists() and log.read_text().endswith("\n"))
+    finally:
+        process.kill()
+        process.wait()
+    pid = int(log.read_text().split()[-1])
+    until(lambda: not is_running(pid))
+
+
 def test_a_worker_sees_its_gpu_alone(tmp_path, monkeypatch):
-    module = tmp_path / "tells.py"
-    module.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    serving(tmp_path, monkeypatch, "return dict(os.environ)")
     with BenchWorker("tells", tmp_path / "log", "7") as worker:
         assert worker.run({}, 60.0)["CUDA_VISIBLE_DEVICES"] == "7"
 
@@ -199,9 +278,7 @@ def test_a_worker_sees_its_gpu_alone(tmp_path, monkeypatch):
 def test_workers_share_the_cores(tmp_path, monkeypatch, cores, jobs, threads):
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    module = tmp_path / "tells.py"
-    module.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    serving(tmp_path, monkeypatch, "return dict(os.environ)")
     with BenchWorker("tells", tmp_path / "log", jobs=jobs) as worker:
         assert worker.run({}, 60.0)["OMP_NUM_THREADS"] == threads
 

@@ -1,6 +1,7 @@
 """TritonBench's files as tasks: read, recorded, and posed to the judge."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from small_tritonbench import (
     write_predictions,
 )
 
+from kernelwright.bench.tritonbench import posing, stages
 from kernelwright.bench.tritonbench.cases import (
     Outcomes,
     PosedCalls,
@@ -27,12 +29,13 @@ from kernelwright.bench.tritonbench.checkout import (
     names_of_labels,
 )
 from kernelwright.bench.tritonbench.forms import Unposable, call_form
-from kernelwright.bench.tritonbench.posing import on_device, pose_file
+from kernelwright.bench.tritonbench.posing import _drawn_results, on_device, pose_file
 from kernelwright.bench.tritonbench.predictions import code_of, read_predictions
 from kernelwright.bench.tritonbench.spread import spread
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.report.tritonbench import reason_rows, score_of, score_rows
+from kernelwright.sandbox.host.scripts import ScriptOutcome
 from kernelwright.verify.many.recipe import JudgeRecipe
 
 RECIPE = JudgeRecipe(device="cpu")
@@ -200,6 +203,21 @@ def test_a_file_without_calls_says_why(golden, tests, why):
     assert why in answer["refused"]
 
 
+def test_code_can_read_its_own_source_as_kernels_of_triton_do():
+    golden = (
+        "import inspect\n\ndef f(x):\n    return x\n\nassert 'return x' in inspect.getsource(f)"
+    )
+    answer = posed(golden, "import torch\nf(torch.ones(3))")
+    assert len(answer["calls"]) == 1, answer["refused"]
+
+
+def test_inputs_are_drawn_on_the_device_on_which_the_golden_code_runs():
+    text = "def get_inputs():\n    return [torch.ones(3)]\n\ndef fused_operator(x):\n    return [x]"
+    for channel, device in (("G", "meta"), ("T", "cpu")):
+        (drawn,) = _drawn_results("import torch\n" + text, {"channel": channel, "device": "meta"})
+        assert drawn.device.type == device
+
+
 def test_a_tensor_that_a_call_changes_is_a_result_and_stays_as_it_is():
     golden = "def filled(x, value):\n    x.fill_(value)"
     (call,) = posed(golden, "import torch\nfilled(torch.rand(4), 2.0)")["calls"]
@@ -329,6 +347,40 @@ def test_the_tables_count_all_tasks_and_say_why_some_are_not_posed(checkout):
     assert ("correct by the judge", "1", "3", "33.3%") in score_rows(score)
     assert ("not posed", "the tests fail: KeyError", "1") in reason_rows(cases)
     assert ("not correct", "wrong_values", "1") in reason_rows(cases)
+
+
+class Runner:
+    """A runner of scripts that only says whether the lock of its GPU is taken."""
+
+    gpu = "7"
+
+    def run(self, _text, _wall_s, _name):
+        return ScriptOutcome(code=0, stdout=b"", stderr="", seconds=1.0)
+
+
+def test_scripts_share_the_gpu_of_their_runner_with_others(monkeypatch, tmp_path):
+    taken = []
+
+    def lock(index, *, shared):
+        taken.append((index, shared))
+        return nullcontext()
+
+    monkeypatch.setattr(stages, "gpus", lambda: ["5", "7"])
+    monkeypatch.setattr(stages, "gpu_lock", lock)
+    script = stages.BenchScript(name="a.py", text="")
+    for device in ("cpu", "cuda"):
+        plan = stages.StagePlan(out=tmp_path, channel="G", device=device, workers=1, timeout_s=1.0)
+        assert stages._run(plan, Runner(), script)["code"] == 0
+    assert taken == [(1, True)]
+
+
+def test_golden_code_on_a_gpu_shares_the_gpu_with_others(monkeypatch):
+    taken = []
+    monkeypatch.setattr(posing, "gpu_lock", lambda *, shared: taken.append(shared) or nullcontext())
+    job = {"name": "a.py", "golden": "", "tail": ""}
+    for channel, device in (("G", "cpu"), ("T", "cuda"), ("G", "cuda")):
+        pose_file({**job, "channel": channel, "device": device})
+    assert taken == [True]
 
 
 def test_results_come_as_they_are_ready_and_an_error_ends_all():

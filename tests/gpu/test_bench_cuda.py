@@ -62,15 +62,16 @@ def gpu():
 def job(tmp_path):
     task = tmp_path / "1_task.py"
     task.write_text(TASK)
-    options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 120.0}
+    options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 60.0}
     options["policy"] = "teacher"
     return {"spec": str(task), "candidate": None, "folder": str(tmp_path / "case"),
             "options": options, "max_autotune": False, "room": str(tmp_path),
             "alone": False, "timeout_s": 300.0}  # fmt: skip
 
 
-def test_a_case_is_timed_against_both_baselines(job):
-    found = run_case(job)
+def test_a_case_that_has_the_gpu_alone_is_timed_against_both_baselines(job):
+    # Beside other tests, the search can end before a kernel has its turn at the GPU.
+    found = run_case(job | {"alone": True})
     assert found["correct"], found["message"]
     assert found["speedup_intervals"]["eager"][0] > 1.0
     assert set(found["speedup_intervals"]) == {"eager", "compiled"}
@@ -99,10 +100,6 @@ def test_a_right_kernel_that_is_not_kept_is_timed(job):
     assert found["correct"], found["message"]
     assert found["optimized"]
     assert (Path(job["folder"]) / "slower.py").exists() is not found["kept"]
-
-
-def test_a_case_may_have_the_gpu_alone(job):
-    assert run_case(job | {"alone": True})["correct"]
 
 
 @pytest.fixture

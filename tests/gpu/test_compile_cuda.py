@@ -34,7 +34,7 @@ def agree(module, fast, num=3):
 
 @pytest.mark.parametrize("search", ["now", "background"])
 def test_kernels_serve_a_module_and_a_second_process_takes_them_from_the_library(tmp_path, search):
-    settings = BackendSettings.of({"library": tmp_path, "budget_s": 100.0, "search": search})
+    settings = BackendSettings.of({"library": tmp_path, "budget_s": 60.0, "search": search})
     compiler = Compiler(settings)
     module = Scores().cuda()
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_kernels_serve_a_module_and_a_second_process_takes_them_from_the_library
 
 
 def test_a_module_is_explained(tmp_path):
-    options = {"library": str(tmp_path), "budget_s": 60.0}
+    options = {"library": str(tmp_path), "budget_s": 40.0}
     with torch.no_grad():
         explanation = kernelwright.explain(
             Scores().cuda(), torch.randn(8192, WIDTH, device="cuda"), options=options

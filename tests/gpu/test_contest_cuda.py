@@ -21,7 +21,7 @@ from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
-OPTIONS = SearchOptions(policy="teacher", budget_s=240.0)
+OPTIONS = SearchOptions(policy="teacher", budget_s=90.0)
 LARGE = """
 import torch
 import torch.nn.functional as F

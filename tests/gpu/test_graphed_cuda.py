@@ -134,7 +134,7 @@ def test_the_search_keeps_a_graph_where_that_is_the_fastest(tmp_path):
     """Eight blocks wait for launches. torch.compile waits less, so either may win."""
     path = tmp_path / "model.py"
     path.write_text(MODEL)
-    options = SearchOptions(policy="teacher", budget_s=300.0, with_slower=True)
+    options = SearchOptions(policy="teacher", budget_s=90.0, with_slower=True)
     result = optimize_target(str(path), options, out=tmp_path / "out")
     lines = record.read(tmp_path / "out" / "records.jsonl")
     wholes = [line for line in lines if line["record"] == "whole"]
@@ -151,7 +151,7 @@ def test_a_module_from_python_is_replayed_too(tmp_path):
     path.write_text(MODEL)
     original = import_file(path).Model().cuda().eval()  # calls that change buffers are not timed
     with torch.no_grad():
-        ours = optimize(copy.deepcopy(original), (draw(),), policy="teacher", budget_s=240.0)
+        ours = optimize(copy.deepcopy(original), (draw(),), policy="teacher", budget_s=90.0)
         check(original, ours)
         ours.load_state_dict(original.state_dict())
         check(original, ours)

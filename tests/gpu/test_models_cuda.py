@@ -27,7 +27,7 @@ def test_a_small_model_is_timed_beside_eager_and_torch_compile(tmp_path, phase):
         by=[WHOLE],
         is_small=True,
         device="cuda",
-        budget_s=90.0,
+        budget_s=30.0,
         timeout_s=600.0,
         deadline_s=math.inf,
     )

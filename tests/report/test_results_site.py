@@ -5,7 +5,8 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from site_folders import HOSTILE, SETTINGS, write_bench, write_folders
+from runs import gpu_run
+from site_folders import HOSTILE, SETTINGS, write_bench, write_folders, write_later_bench
 from tags import tags_of
 from test_suite_scores import CASES, RUN, case, timing, wrong
 from typer.testing import CliRunner
@@ -281,6 +282,29 @@ def test_a_damaged_record_is_told_with_its_own_file(line, said, tmp_path):
     with pytest.raises(UsageError, match=said) as error:
         write_site([whole, tmp_path / "x.jsonl"], tmp_path / "site", lambda _: None)
     assert "bench" not in str(error.value)
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_record_that_lacks_a_field_of_the_page_is_the_users(tmp_path):
+    lines = gpu_run()
+    del lines[-1]["operators_triton"]
+    record.append(tmp_path / "module" / "records.jsonl", lines)
+    for more in ([], ["--out", str(tmp_path / "site")]):
+        shown = CliRunner().invoke(app, ["report", str(tmp_path / "module"), *more])
+        assert isinstance(shown.exception, UsageError)
+        assert "module/records.jsonl: the records are damaged" in str(shown.exception)
+        assert "operators_triton" in str(shown.exception)
+
+
+def test_a_damaged_record_leaves_an_earlier_site_as_it_was(tmp_path):
+    site, whole = tmp_path / "site", write_bench(tmp_path / "bench")
+    write_site([whole], site, lambda _: None)
+    before = {path: path.read_bytes() for path in site.rglob("*.html")}
+    damaged = CASES[0] | SETTINGS | {"eager": "fast"}
+    record.append(tmp_path / "x.jsonl", [RUN, damaged])
+    with pytest.raises(UsageError, match="damaged"):
+        write_site([write_later_bench(tmp_path / "later"), tmp_path / "x.jsonl"], site, print)
+    assert {path: path.read_bytes() for path in site.rglob("*.html")} == before
 
 
 def test_a_damaged_head_and_a_file_without_records_are_the_users(tmp_path):
@@ -299,8 +323,10 @@ def test_a_folder_that_holds_something_else_is_not_written_over(tmp_path):
     with pytest.raises(UsageError, match="holds other files"):
         write_site(paths, tmp_path / "mine", lambda _: None)
     assert (tmp_path / "mine" / "index.html").read_text() == "mine"
+    (site / ".new").mkdir(parents=True)  # the rest of a run that was killed
     for _ in range(2):  # an earlier site is written over
         write_site(paths, site, lambda _: None)
+    assert not (site / ".new").exists()
 
 
 def test_the_number_of_comparisons_is_linear_in_the_runs(tmp_path):

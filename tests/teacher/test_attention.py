@@ -16,8 +16,7 @@ from kernelwright.programs.tensors import torch_dtype
 from kernelwright.sandbox.host.compile_check import compile_check
 from kernelwright.teacher.attention import writer as attention
 from kernelwright.teacher.attention.flash import Flash
-from kernelwright.teacher.attention.kernels import flash_candidate
-from kernelwright.teacher.attention.tile import AttentionTile
+from kernelwright.teacher.attention.kernels import AttentionTile, flash_candidate
 from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 

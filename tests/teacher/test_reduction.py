@@ -404,6 +404,23 @@ def test_extrema_of_nan_are_nan_as_in_pytorch(op, shape, dim):
     assert strays(program, [x], candidates(program, limit=6)) == []
 
 
+@pytest.mark.parametrize("op", ["argmax", "argmin", "max", "min"])
+@pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
+def test_a_position_is_that_of_the_first_nan_as_in_pytorch(op, shape, dim):
+    b = Builder()
+    program = b.program(b.call(op, input=b.input(TensorType(shape)), dim=dim))
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    rows = x if dim else x.T
+    rows[0, :5] = torch.tensor([0.0, torch.inf, -torch.inf, torch.nan, torch.nan])
+    rows[1, 2:4] = torch.tensor([torch.inf, -torch.inf])
+    if len(rows) > 2:
+        rows[2] = torch.nan
+        rows[3] = -torch.inf
+        rows[4] = torch.inf
+    assert strays(program, [x], candidates(program, limit=6)) == []
+
+
 @pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
 def test_a_logsumexp_of_infinities_is_infinite_as_in_pytorch(shape, dim):
     b = Builder()

@@ -40,7 +40,7 @@ def test_rows_anywhere_in_memory(op, of, dtype, dim):
 @pytest.mark.parametrize("op", scan.SCANS)
 def test_long_rows_are_walked_in_blocks(op):
     made = program(op, (3, 200))
-    tile = scan.ScanTile(rows=2, columns=32, num_warps=4)
+    tile = (2, 32, 4)
     assert faults(made, [scan._Written(made).candidate(tile)]) == []
 
 

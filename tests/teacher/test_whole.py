@@ -274,3 +274,37 @@ def test_the_best_answer_to_a_chain_is_one_kernel():
     assert len(best.plan) == 1
     with Judge(JudgeOptions(device="cpu", mode="pure", seed=4, budget_s=0.0)) as judge:
         assert judge.verify(program_task(program), best).accepted
+
+
+@pytest.mark.slow
+def test_a_float_beside_integers_does_not_make_them_floats():
+    text = """
+import torch
+
+def get_inputs():
+    return [torch.randint(0, 9, (2, 4)), torch.randint(0, 2, (2, 4), dtype=torch.bool)]
+
+def fused_operator(x0, x1):
+    t0 = torch.masked_fill(x0, x1, -5.0)
+    return [t0]
+"""
+    program = parse(text)
+    [candidate] = write_whole(program, limit=1, seed=0)
+    # The judge also draws integers that fp32 cannot hold, in one of several cases.
+    with Judge(JudgeOptions(device="cpu", mode="pure")) as judge:
+        verdicts = [judge.verify(program_task(program), candidate) for _ in range(3)]
+    assert all(verdict.accepted for verdict in verdicts), verdicts
+
+
+def test_a_convolution_is_not_rounded_to_tf32_where_nobody_judges_the_answer():
+    builder = Builder()
+    x, weight = builder.input(TensorType((1, 3, 32, 32))), builder.input(TensorType((6, 3, 3, 3)))
+    program = builder.program(builder.call("conv2d", input=x, weight=weight))
+    precisions = {
+        plan.precision
+        for seed in range(30)
+        for candidate in write_whole(program, limit=4, seed=seed)
+        for plan in candidate.plan
+    }
+    assert precisions
+    assert precisions <= {"tf32x3", "ieee"}

@@ -187,6 +187,27 @@ def test_what_is_accepted_is_timed_in_rows_and_what_is_left_when_all_is_judged(m
     assert clock.seen[1:] == [["z", "last"]]
 
 
+def test_few_candidates_are_timed_after_a_while_if_the_clock_owner_is_idle(monkeypatch):
+    monkeypatch.setattr(engine, "LATE_S", -1.0)
+    last = Event()
+
+    def find(source):
+        if source == "last":
+            last.wait(WAIT_S)
+        return accepted(source)
+
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    clock.num_workers = 1
+    with StandingJudges(Pools(Fake(find), clock)) as judges:
+        first = judges.judge("p", ["x"])
+        final = judges.judge("q", ["last"])
+        assert [one.verdict.speedup for one in results(first)] == [2.0]
+        assert not final[0].done()
+        last.set()
+        results(final)
+    assert clock.seen == [["x"], ["last"]]
+
+
 class Losing(Fake):
     """Its workers are lost with whatever has the source "bad" in it."""
 

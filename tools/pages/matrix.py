@@ -9,6 +9,7 @@ from typing import Literal
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.suites import CorpusCaseLine, CorpusCheckerLine, CorpusRunLine
+from kernelwright.report.site.others import corpus_sentence
 
 STAGES = ("static", "compile", "run", "compare", "probe", "timing")
 FILES = {
@@ -102,6 +103,7 @@ def page(columns: Sequence[Column]) -> str:
     ]
     for column in columns:
         parts += [f"## {column.title}", _origin(column), "\n".join(_counts(column))]
+        parts += [_sums(column)]
     if any(column.theirs for column in columns):
         parts += ["## Beside KernelBench's static checker", "\n".join(_side_by_side(columns))]
     parts += ["## Every file", "\n".join(_every_file(columns))]
@@ -131,6 +133,17 @@ def _counts(column: Column) -> list[str]:
         numbers = [ends[stage] for stage in (*STAGES, "infra", "accepted")]
         rows.append(_row(name, len(cases), *(number or "" for number in numbers)))
     return rows
+
+
+def _sums(column: Column) -> str:
+    """The sums of the table in words: those that the README and sites give."""
+    text = corpus_sentence([*column.cases.values()])
+    if column.run.get("grade") == "recycled":
+        text += (
+            " The grade `recycled` tries a part of the cases ([contracts.md](contracts.md)), and"
+            " each run draws other cases. Another run may stop other cheats."
+        )
+    return text
 
 
 def _group(case: CorpusCaseLine) -> str:

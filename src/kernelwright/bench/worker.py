@@ -11,9 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+from kernelwright.bench.family import family_ended
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
+from kernelwright.sandbox.shared import own_folders
 
+ANSWER, IS_LAST = "answer", "is_last"
+"""Fields of a reply: the answer to the job; whether the process ends after this reply."""
 LOG_TAIL = 2_000
 """Characters of a dead worker's output that go into the error."""
 
@@ -61,26 +65,42 @@ class BenchWorker:
             InfraError: the process died, or took longer than `timeout_s`. The next job gets a new
                 process.
         """
-        process = self._started()
-        assert process.stdin is not None
+        process = self._begun(job)
         assert process.stdout is not None
-        process.stdin.write(json.dumps(job) + "\n")
-        process.stdin.flush()
         # The system refuses longer waits.
         wait_s = min(timeout_s, threading.TIMEOUT_MAX)
         readable, _, _ = select.select([process.stdout], [], [], wait_s)
         answer = process.stdout.readline() if readable else ""
         if answer:
-            return dict(json.loads(answer))
+            reply = json.loads(answer)
+            if reply[IS_LAST]:
+                self.end()
+            return dict(reply[ANSWER])
         why = "the process died" if readable else f"no end within {timeout_s:g} s"
         self.end()
         raise InfraError(f"{why}: {self._log.read_text(errors='replace')[-LOG_TAIL:]}")
+
+    def _begun(self, job: Record) -> "subprocess.Popen[str]":
+        """The process, which has got the job."""
+        line = json.dumps(job) + "\n"
+        try:
+            return self._sent(line)
+        except BrokenPipeError:  # the process died after its last answer
+            self.end()
+            return self._sent(line)
+
+    def _sent(self, line: str) -> "subprocess.Popen[str]":
+        process = self._started()
+        assert process.stdin is not None
+        process.stdin.write(line)
+        process.stdin.flush()
+        return process
 
     def _started(self) -> "subprocess.Popen[str]":
         if self._process is None:
             with self._log.open("w") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", self._module],
+                    [sys.executable, "-m", self._module, str(os.getpid())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -90,8 +110,11 @@ class BenchWorker:
         return self._process
 
     def end(self) -> None:
-        """Kill the process. The next job gets a new one."""
+        """Kill the process, and wait for the end of all that the process started: guests would use
+        the GPU beside the next job. The next job gets a new process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            with family_ended(self._process.pid):
+                self._process.kill()
+                self._process.wait()
             self._process = None
+            own_folders.remove_stale()  # temporary folders of the process

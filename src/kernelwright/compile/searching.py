@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from kernelwright.compile.settings import BackendSettings
@@ -26,6 +25,7 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.program import SizedProgram, sized_record
 from kernelwright.programs.text import to_text
 from kernelwright.sandbox.host import supervised
+from kernelwright.sandbox.shared.own_folders import own_folder
 from kernelwright.search.contest.process import kill_group
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
@@ -73,8 +73,8 @@ class LibraryFinder:
         self._device = device
 
     def known(self, sought: Sought, settings: BackendSettings) -> Sequence[Record] | None:
-        with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
-            path = _write_program(sought.program, Path(folder))
+        with own_folder("graph") as folder:
+            path = _write_program(sought.program, folder)
             device = device_named(self._device)
             rules = Rules(device, Precision(settings.precision), DEFAULT_MODE)
             try:
@@ -87,11 +87,11 @@ class LibraryFinder:
         return None if entry is None else entry.records
 
     def search(self, sought: Sought, settings: BackendSettings) -> Sequence[Record]:
-        with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
-            out = Path(folder) / "out"
+        with own_folder("graph") as folder:
+            out = folder / "out"
             job = {
                 "parent": os.getpid(),
-                "program": str(_write_program(sought.program, Path(folder))),
+                "program": str(_write_program(sought.program, folder)),
                 "sized": None if sought.sized is None else sized_record(sought.sized),
                 "out": str(out),
                 "device": self._device,

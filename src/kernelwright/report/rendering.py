@@ -3,11 +3,30 @@
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, UndefinedError
+from jinja2.utils import missing
 from markupsafe import Markup
 
 from kernelwright.report import format as text
+
+
+class UnknownFieldError(UndefinedError, LookupError):
+    """A template reads a field that a record lacks: the record is damaged (`record.damage_in`)."""
+
+
+class _UnknownField(StrictUndefined):
+    """A value that is not there. Its use raises `UnknownFieldError`."""
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: str | None = None,
+        exc: type[UndefinedError] = UnknownFieldError,
+    ) -> None:
+        super().__init__(hint, obj, name, exc)
 
 
 def template(name: str) -> Template:
@@ -19,7 +38,7 @@ def _templates() -> Environment:
     templates = Environment(
         loader=PackageLoader("kernelwright.report"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=_UnknownField,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -1,7 +1,7 @@
 """Text of candidates: plan comments, kernels, and the wrapper that launches them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.candidate import Candidate, KernelPlan
@@ -115,11 +115,12 @@ def kernel_name(program: Program, suffix: str = "", values: Sequence[str] = ()) 
     return "_".join([title, *([suffix] if suffix else []), "kernel"])
 
 
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Tensor names in the order of kernel arguments: x0, x1 ..., then t0, t1 ..., then others.
+def pointers_in(lines: Iterable[str]) -> tuple[str, ...]:
+    """Names of the tensors whose pointers lines use: x0, x1 ..., then t0, t1 ..., then others.
 
     Buffers named after a value (`t3_parts`) stand beside that value.
     """
+    names = dict.fromkeys(re.findall(r"\b(\w+)_ptr\b", "\n".join(lines)))
     return tuple(sorted(names, key=_place))
 
 
@@ -226,3 +227,42 @@ def candidate(
     body = "\n".join([f"def fused_operator({', '.join(inputs)}):", *wrapper])
     parts = [HEADER, *([extra] if extra else []), *texts, body]
     return Candidate(source="\n\n\n".join(parts) + "\n", plan=tuple(k.plan for k in kernels))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrapperPart:
+    """A part of `fused_operator`: sizes, allocations and launches of some kernels, in order."""
+
+    kernels: Sequence[Kernel]
+    sizes: Mapping[str, str]
+    """Size argument or block variable -> its text in the wrapper, in order of use."""
+    reads: Collection[str]
+    """Tensors in memory that the kernels read."""
+    buffers: Sequence[Buffer] = ()
+    """Memory that the wrapper allocates: outputs, and what is passed between kernels."""
+    guard: Sequence[str] = ()
+    """The assertion that 32-bit offsets suffice, where offsets have 32 bits."""
+    extra: Sequence[str] = ()
+    """`@triton.jit` functions that the kernels call."""
+
+
+def assemble(program: Program, parts: Sequence[WrapperPart]) -> Candidate:
+    """The candidate of all parts, launched in order in one `fused_operator`.
+
+    Each part sets its sizes anew, because parts may use one name for different sizes.
+    """
+    parameters = [value.name for value in program.inputs]
+    read = {name for part in parts for name in part.reads}
+    lines = [
+        f"    {normalise(value.name, value.type)}" for value in program.inputs if value.name in read
+    ]
+    for part in parts:
+        lines += size_lines(program, part.sizes)
+        lines += [allocate(buffer, parameters[0]) for buffer in part.buffers]
+        lines += part.guard
+        for kernel in part.kernels:
+            lines += launch_lines(kernel)
+    lines.append(f"    return [{', '.join(program.outputs)}]")
+    kernels = [kernel for part in parts for kernel in part.kernels]
+    extra = dict.fromkeys(function for part in parts for function in part.extra)
+    return candidate(parameters, lines, kernels, "\n\n\n".join(extra))

@@ -11,11 +11,12 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.pulled import behind
-from kernelwright.teacher.nodes.decompose import Rule, decompose, positions_apart
-from kernelwright.teacher.nodes.graph import KernelStage, Node, NodeGraph, Tensor
+from kernelwright.teacher.nodes.decompose import decompose, positions_apart
+from kernelwright.teacher.nodes.graph import KernelStage, Node, NodeGraph, Tensor, nodes_behind
 from kernelwright.teacher.nodes.losses import LOSSES
 from kernelwright.teacher.nodes.norms import NORMS
 from kernelwright.teacher.nodes.reductions import REDUCTIONS
+from kernelwright.teacher.nodes.rule_writer import Rule
 from kernelwright.teacher.nodes.views import VIEWS
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.space import walk_order
@@ -61,12 +62,12 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
     Raises:
         NotWritable: the sizes of a pulled value have no text.
     """
-    sizes, buffers = ValueSizes(program), []
+    sizes, tensors = ValueSizes(program), []
     for name in graph.pulled:
         value = graph.values[name]
         texts = (sizes.symbols.get(text, text) for text in sizes.of(name))
         read = {ref for call in behind(program, [name]) for ref in call.refs()}
-        buffers.append(
+        tensors.append(
             Tensor(
                 name=name,
                 node=name,
@@ -77,7 +78,7 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
                 is_pulled=True,
             )
         )
-    return buffers
+    return tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def _split(graph: NodeGraph, program: Program) -> tuple[KernelStage, ...]:
     inputs += pulled
     nodes = graph.settled(inputs)
     # Dead nodes must not be cut: a reduction that nobody reads would become a stage.
-    live = _behind(nodes, [tensor.node for tensor in outputs])
+    live = nodes_behind(nodes, [tensor.node for tensor in outputs])
     cut = _cut(graph, {name: node for name, node in nodes.items() if name in live})
     buffers = [
         _buffer(graph, cut, name, inputs)
@@ -182,7 +183,7 @@ def _stage(
         name: replace(node, op="", text="", args=(), reduce="", pair=None) if name in read else node
         for name, node in cut.nodes.items()
     }
-    live = _behind(nodes, [tensor.node for tensor in mine])
+    live = nodes_behind(nodes, [tensor.node for tensor in mine])
     nodes = {name: node for name, node in nodes.items() if name in live}
     # A kernel walks one set of axes. Without a value over all of them, the stage would compute a
     # product of two domains that nobody asked for.
@@ -212,15 +213,3 @@ def _check_positions(stage: KernelStage) -> None:
             over = stage.graph.axes.resolve(stage.graph.reduced_by[name])
             if list(over) != walked:
                 raise NotWritable("a flat position in another order than memory's")
-
-
-def _behind(nodes: dict[str, Node], wanted: Iterable[str]) -> set[str]:
-    """Names of the nodes that `wanted` depends on, with `wanted` itself."""
-    live: set[str] = set()
-    stack = list(wanted)
-    while stack:
-        name = stack.pop()
-        if name not in live:
-            live.add(name)
-            stack += nodes[name].args
-    return live

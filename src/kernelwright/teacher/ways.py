@@ -22,6 +22,9 @@ class Way:
     """Ways of one kind are much alike: favourites are spread over kinds."""
     write: Callable[[], Candidate] = field(compare=False)
     """Raises NotWritable where the form does not fit after all."""
+    is_sure: bool = True
+    """Whether the result is right in the precision that was asked for. Other ways are right only if
+    PyTorch itself rounds more coarsely, so the judge has to decide."""
 
 
 def written(ways: Iterable[Way]) -> Iterator[Candidate]:
@@ -35,6 +38,15 @@ def written(ways: Iterable[Way]) -> Iterator[Candidate]:
         if candidate.source not in seen:
             seen.add(candidate.source)
             yield candidate
+
+
+def is_writable(attempt: Callable[[], object]) -> bool:
+    """Whether an attempt to write raises no NotWritable."""
+    try:
+        attempt()
+    except NotWritable:
+        return False
+    return True
 
 
 def order(ways: Sequence[Way], limit: int, seed: int, draw: Draw) -> list[Way]:

@@ -243,7 +243,9 @@ class _Parts:
     def _ways(self, part: frozenset[int]) -> tuple[Program, list[Way]]:
         if part not in self._known:
             own = _own(self.program, part)
-            self._known[part] = own, ways(own, self.precision)
+            # Nobody judges these candidates before a model learns from them.
+            sure = [way for way in ways(own, self.precision) if way.is_sure]
+            self._known[part] = own, sure
         return self._known[part]
 
 

@@ -2,8 +2,8 @@
 # how: launches on a stream that the events around the call do not see
 # task: relu
 # device: cuda
-# stage: probe
-# code: library_compute | left_running
+# stage: probe | compare
+# code: library_compute | left_running | not_finite
 
 import torch
 import triton

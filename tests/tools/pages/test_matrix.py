@@ -41,8 +41,9 @@ CASES = [
 def page(tmp_path):
     def made(**files):
         for name, lines in files.items():
-            head = {"record": "run", "device": "cpu", "environment": ENVIRONMENT}
-            record.append(tmp_path / f"corpus-{name}.jsonl", [head, *lines])
+            grade = "recycled" if name == "cpu_recycled" else "fresh"
+            head = {"record": "run", "device": "cpu", "grade": grade, "environment": ENVIRONMENT}
+            record.append(tmp_path / f"corpus-{name.replace('_', '-')}.jsonl", [head, *lines])
         write_matrix(tmp_path, tmp_path / "matrix.md")
         return (tmp_path / "matrix.md").read_text()
 
@@ -56,6 +57,14 @@ def test_a_cheat_that_got_through_and_a_failure_of_ours_are_counted_as_such(page
     assert "| **All cheats** | 3 |  |  |  |  | 1 |  | 1 | 1 |" in text
     assert "| **Honest kernels** | 2 | 1 |  |  |  |  |  |  | 1 |" in text
     assert "| E05 slipped | does slipped | accepted |" in text
+    sums = "1 of 2 cheats stopped, 1 of 2 honest kernels accepted, our side failed in 1 cases."
+    assert sums in text
+
+
+def test_the_sums_of_recycled_verdicts_say_that_they_rest_on_a_draw(page):
+    fresh, recycled = page(cpu=CASES, cpu_recycled=CASES).split("## CPU, recycled")
+    assert "each run draws other cases" not in fresh
+    assert "each run draws other cases" in recycled
 
 
 def test_a_cheat_without_a_number_is_counted_in_the_group_of_its_folder(page):

@@ -6,13 +6,19 @@ reads a JSON object from each line, with the fields of `ModelStep`. The answer t
 JSON object with the figures of the step, or {"failed": why}.
 """
 
+import gc
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from kernelwright.bench.models.blocks import distinct_blocks
-from kernelwright.bench.models.measuring import measure, search, without_caches
+from kernelwright.bench.models.measuring import (
+    beside_others,
+    measure,
+    search,
+    without_caches,
+)
 from kernelwright.bench.models.tensors import changed
 from kernelwright.bench.models.zoo import ModelCall, model_named
 from kernelwright.bench.serving import serve
@@ -77,11 +83,13 @@ def _facts(job: ModelStep) -> Record:
 
         patches.install()
     model = model_named(job.model, is_small=job.is_small)
-    call = model.call(job.phase, job.batch, getattr(torch, job.dtype), device)
-    if job.step == BLOCKS:
-        return {"blocks": [block.facts for block in distinct_blocks(call)]}
-    if job.block is not None:
-        call = _block_named(job.block, call)
+    with beside_others(device):
+        call = model.call(job.phase, job.batch, getattr(torch, job.dtype), device)
+        if job.step == BLOCKS:
+            return {"blocks": [block.facts for block in distinct_blocks(call)]}
+        if job.block is not None:
+            call = _block_named(job.block, call)
+    gc.collect()  # modules of other blocks may refer to each other in a circle
     settings = BackendSettings(
         budget_s=job.budget_s,
         search=NOW if job.step == SEARCH else OFF,
@@ -93,6 +101,7 @@ def _facts(job: ModelStep) -> Record:
             return search(call, compiler)
         # The assignment frees the call on the GPU, which has no room for a second copy.
         call = changed(call, torch.device("cpu"))
+        gc.collect()
         return measure(call, compiler, device)
 
 

@@ -4,10 +4,11 @@ of our kernels. PyTorch and torch.compile are measured in the same process.
 The three are called "sides": `EAGER`, `COMPILE` and `OURS`.
 """
 
+import gc
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import asdict
 from functools import partial
@@ -70,8 +71,11 @@ def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record
             torch.compile or the backend fails, "sides_failed" has the message, and nothing is
             raised.
     """
-    oracle = _oracle(host, device)
-    call = changed(host, device)
+    with beside_others(device):
+        oracle = _oracle(host, device)
+        # Modules may refer to each other in a circle, and so keep the memory of the GPU.
+        gc.collect()
+        call = changed(host, device)
     state = CacheState(call)
     # Dynamo keeps compiled code for each module object. So each side gets a copy of the module,
     # which shares the parameters.
@@ -84,10 +88,35 @@ def measure(host: ModelCall, compiler: Compiler, device: torch.device) -> Record
         name: partial(module, *call.args, **call.kwargs) for name, module in modules.items()
     }
     with torch.no_grad():
-        facts = _first_calls(runs, state, oracle)
+        with beside_others(device):
+            _warm_compiler(device)
+            facts = _first_calls(runs, state, oracle)
         working = {name: run for name, run in runs.items() if name not in facts["sides_failed"]}
-        facts |= _on_gpu(working, state, compiler) if device.type == "cuda" else _UNTIMED
+        is_timed = device.type == "cuda" and not _is_broken()
+        facts |= _on_gpu(working, state, compiler) if is_timed else _UNTIMED
     return facts | {"graphs": [_graph_facts(report) for report in compiler.reports]}
+
+
+def beside_others(device: torch.device) -> AbstractContextManager[None]:
+    """The lock of the GPU, shared with processes that compute: other processes wait with their
+    times. On a CPU nothing is timed."""
+    return gpu_lock(shared=True) if device.type == "cuda" else nullcontext()
+
+
+def _warm_compiler(device: torch.device) -> None:
+    """Load Inductor and start its workers. Otherwise the side that is called first would pay the
+    seconds of both sides."""
+    with suppress(Exception):  # the error comes again in the first call of a side, which tells it
+        torch.compile(torch.nn.Softmax(dim=-1))(torch.ones(2, 2, device=device))
+
+
+def _is_broken() -> bool:
+    """Whether an error of a kernel has ended the CUDA context, in which no call works any more."""
+    try:
+        _synchronize()
+    except Exception:
+        return True
+    return False
 
 
 _UNTIMED: Record = {
@@ -133,18 +162,17 @@ def _first_calls(
         begin_s = time.monotonic()
         try:
             values = _values(runs[name])
+            _synchronize()  # kernels that fail raise here
         except Exception as error:  # whatever a compiler raises
             text = f"{type(error).__name__}: {error}"
             facts["sides_failed"][name] = " ".join(text.split())[:MESSAGE_LIMIT]
             continue
-        _synchronize()
         facts["compile_s"][name] = time.monotonic() - begin_s
         comparison = compare(values, expected, Precision.STRICT)
         facts["correct"][name] = comparison.mismatch is None
         facts["errors"][name] = asdict(comparison.errors) if comparison.errors else None
         if comparison.mismatch is not None:
             facts["mismatch"][name] = comparison.mismatch.message
-    state.restore()
     return facts
 
 

@@ -2,7 +2,7 @@
 whole model or of a block."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -106,6 +106,7 @@ def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
     done = {case_key(line) for line in record.of_kind(lines, ModelCaseLine) if _is_settled(line)}
     listed = filter(_is_settled, record.of_kind(lines, ModelBlocksLine))
     blocks = {case_key(line): line for line in listed}
+    _write_head(plan, subjects, blocks)
     not_begun = failed = 0
     for by, subject in product(plan.by, subjects):
         cases: list[BlockFields | None] = [None]
@@ -117,6 +118,7 @@ def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
                     continue
                 say(f"{_named(subject)}: listing the blocks")
                 blocks[key] = _listed(plan, subject)
+                _write_head(plan, subjects, blocks)
             failed += not _is_settled(blocks[key])
             cases = list(blocks[key].get("blocks", []))
         for block in cases:
@@ -148,8 +150,7 @@ def _subjects(plan: ModelsPlan, say: Say) -> Iterator[_Subject]:
 
 
 def _begun(plan: ModelsPlan) -> list[Record]:
-    """The records of earlier runs in the folder. A head is appended, unless the last head is the
-    same.
+    """The records of earlier runs in the folder.
 
     Raises:
         UsageError: the head has other settings.
@@ -158,8 +159,21 @@ def _begun(plan: ModelsPlan) -> list[Record]:
     lines = list(record.read(plan.records)) if plan.records.exists() else []
     if lines:
         record.check_same(lines[0], plan.head(), str(plan.records), remedy=REMEDY)
-    record.begin(plan.records, plan.head(), PACKAGES)
     return lines
+
+
+def _write_head(
+    plan: ModelsPlan, subjects: Sequence[_Subject], blocks: Mapping[CaseKey, ModelBlocksLine]
+) -> None:
+    """Append the head, unless the last head is the same. The head has the number of `cases` as soon
+    as the blocks of all models are listed."""
+    head, keys = plan.head(), [subject.key(None) for subject in subjects]
+    if BY_BLOCK not in plan.by:
+        head["cases"] = len(keys)
+    elif all(key in blocks and _is_settled(blocks[key]) for key in keys):
+        num_whole = len(keys) if WHOLE in plan.by else 0
+        head["cases"] = num_whole + sum(len(blocks[key].get("blocks", [])) for key in keys)
+    record.begin(plan.records, head, PACKAGES)
 
 
 def _listed(plan: ModelsPlan, subject: _Subject) -> ModelBlocksLine:

@@ -92,7 +92,8 @@ class ZooModel:
         gets the same weights and arguments."""
         torch.manual_seed(SEED)
         with torch.device(device), torch.no_grad():
-            module = self.build(dtype).eval()
+            # Tensors that come from NumPy do not heed the device around them.
+            module = self.build(dtype).eval().to(device)
             return ModelCall(module, (), self.inputs(module, phase, batch, dtype))
 
 

@@ -10,10 +10,11 @@ prediction. A call that can be lowered has its program in "program". A call that
 the reason in "refused".
 """
 
+import linecache
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -22,10 +23,12 @@ from torch.utils import _pytree as pytree
 from kernelwright.bench.serving import serve
 from kernelwright.bench.tritonbench.forms import CallForm, Unposable, call_form, check_arguments
 from kernelwright.core.record import Record
+from kernelwright.core.text import digest
 from kernelwright.data.called import FunctionModule
 from kernelwright.programs.lowering.lower import Lowered, lower
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import to_text
+from kernelwright.timing.clock import gpu_lock
 
 MAX_CALLS = 32
 """The most calls of a file that are recorded."""
@@ -45,7 +48,9 @@ def pose_file(job: Record) -> Record:
     """
     module = types.ModuleType(job["name"].removesuffix(".py"))
     calls: list[Record] = []
-    with _importable(module):
+    # Processes that take times on the GPU wait meanwhile.
+    lock = gpu_lock(shared=True) if _device(job) == "cuda" else nullcontext()
+    with lock, _importable(module):
         failure = _record_calls(job, vars(module), calls)
     if calls:
         return {"calls": calls, "refused": None}
@@ -85,8 +90,13 @@ def _record_calls(job: Record, space: Space, calls: list[Record]) -> str | None:
 
 
 def _for_device(text: str, job: Record) -> str:
+    return on_device(text, _device(job))
+
+
+def _device(job: Record) -> str:
+    """The device on which the golden code runs: "cpu" or "cuda"."""
     # A program says nothing of devices, so functions of PyTorch need no GPU to be lowered.
-    return on_device(text, "cpu" if job["channel"] == "T" else job["device"])
+    return "cpu" if job["channel"] == "T" else str(job["device"])
 
 
 def on_device(text: str, device: str) -> str:
@@ -95,7 +105,10 @@ def on_device(text: str, device: str) -> str:
 
 
 def _execute(text: str, name: str, space: Space) -> None:
-    exec(compile(text, name, "exec"), space)
+    # Triton reads the source text of kernels, by the name of their file.
+    path = f"<{digest(text)} of {name}>"
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    exec(compile(text, path, "exec"), space)
 
 
 def _called_names(space: Space, tail: str) -> list[str]:
@@ -199,19 +212,21 @@ class _Recorder:
             try:
                 # The text keeps its own devices: the judge may have a GPU.
                 text = f"{self._job['golden']}{adapter}{form.inputs(fresh=fresh)}"
-                _check(_drawn_results(_for_device(text, self._job)), results)
+                _check(_drawn_results(text, self._job), results)
                 return {"reference": text, "adapter": adapter, "posed_as": name}
             except (Exception, SystemExit) as error:
                 why = why or _said(error)
         return {"refused": f"the golden function fails on fresh inputs: {why}"}
 
 
-def _drawn_results(text: str) -> list[torch.Tensor]:
+def _drawn_results(text: str, job: Record) -> list[torch.Tensor]:
     """The results of a text's `fused_operator` on inputs of its `get_inputs`."""
     space: Space = {"__name__": "posed"}
-    _execute(text, "posed.py", space)
+    _execute(_for_device(text, job), "posed.py", space)
     torch.manual_seed(0)
-    return list(space["fused_operator"](*space["get_inputs"]()))
+    with torch.device(_device(job)):  # as the judge draws inputs
+        inputs = space["get_inputs"]()
+    return list(space["fused_operator"](*inputs))
 
 
 def _check(drawn: list[torch.Tensor], recorded: list[torch.Tensor]) -> None:

@@ -54,7 +54,9 @@ class TritonBenchPlan:
     out: Path
     """The folder of the run."""
     workers: int
-    """The number of processes that work at the same time."""
+    """The number of processes that pose calls or run scripts at the same time."""
+    judges: int | None
+    """The number of judges; None: as many as the cores and the GPUs allow."""
     timeout_s: float
     """The most seconds that a script may take."""
     facts: Record
@@ -193,7 +195,7 @@ def _judged(
         case_of: makes the case of a task; None if a fault of ours left the task undone.
     """
     folder = plan.out / JUDGED
-    pools = local_pools(plan.recipe, plan.workers)
+    pools = local_pools(plan.recipe, plan.judges)
     try:
         summary = judge_many(jobs, plan.recipe, folder, pools.judges, pools.clock, say)
     finally:

@@ -3,6 +3,7 @@ second stage runs scripts as the benchmark does. Both stages continue files of a
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.text import digest
 from kernelwright.sandbox.host.scripts import ScriptOutcome, ScriptRunner
+from kernelwright.timing.clock import gpu_lock, gpus
 
 WORKER = "kernelwright.bench.tritonbench.posing"
 CALLS, SCRIPTS = "calls.jsonl", "scripts.jsonl"
@@ -160,7 +162,8 @@ def run_scripts(plan: StagePlan, scripts: Iterable[BenchScript], say: Say) -> Ma
 
 def _run(plan: StagePlan, runner: ScriptRunner, script: BenchScript) -> Record | None:
     try:
-        outcome = runner.run(script.text, plan.timeout_s, script.name)
+        with _beside_others(plan, runner):
+            outcome = runner.run(script.text, plan.timeout_s, script.name)
     except InfraError:
         return None
     return {
@@ -172,6 +175,13 @@ def _run(plan: StagePlan, runner: ScriptRunner, script: BenchScript) -> Record |
         "message": _last_line(outcome),
         "seconds": round(outcome.seconds, 2),
     }
+
+
+def _beside_others(plan: StagePlan, runner: ScriptRunner) -> AbstractContextManager[None]:
+    """The lock of the runner's GPU, shared: processes that take times there wait meanwhile."""
+    if plan.device != "cuda":
+        return nullcontext()
+    return gpu_lock(gpus().index(runner.gpu), shared=True)
 
 
 def _last_line(outcome: ScriptOutcome) -> str:

@@ -163,6 +163,7 @@ def command(
         recipe=recipe,
         out=folder,
         workers=cores(workers),
+        judges=workers,
         timeout_s=timeout,
         facts=facts,
     )

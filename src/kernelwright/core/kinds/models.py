@@ -10,12 +10,14 @@ from kernelwright.core.kinds.fields import (
 )
 
 
-class ModelsRunLine(TypedDict):
+class ModelsRunLine(TypedDict, total=False):
     """The settings of all models that follow."""
 
     record: Literal["run"]
     command: str
     options: Settings
+    cases: int
+    """Cases of the whole run; missing until the blocks of all models are listed."""
     environment: EnvironmentFields
 
 

@@ -71,7 +71,7 @@ def _figures(lines: Sequence[Record]) -> Iterator[tuple[str, Sequence[Any]]]:
     counts."""
     # A resumed run may record a case again. A dictionary keeps the last record of each case.
     if corpus := {(case["kind"], case["name"]): case for case in of_kind(lines, CorpusCaseLine)}:
-        yield _corpus([*corpus.values()]), [*corpus.values()]
+        yield f"Corpus: {corpus_sentence([*corpus.values()])}", [*corpus.values()]
     if posed := {case["name"]: case for case in of_kind(lines, TritonBenchCaseLine)}:
         yield _tritonbench([*posed.values()]), [*posed.values()]
     linted = {line["task"]: line for line in of_kind(lines, LintLine)}
@@ -86,14 +86,17 @@ def _figures(lines: Sequence[Record]) -> Iterator[tuple[str, Sequence[Any]]]:
     yield from ((_throughput(line), [line]) for line in of_kind(lines, ThroughputLine))
 
 
-def _corpus(cases: Sequence[CorpusCaseLine]) -> str:
+def corpus_sentence(cases: Sequence[CorpusCaseLine]) -> str:
+    """The numbers of cheats that were stopped and of honest kernels that were accepted."""
     judged = [case for case in cases if case["code"] != "infra"]
     cheats = [case["accepted"] for case in judged if case["kind"] == "cheats"]
     honest = [case["accepted"] for case in judged if case["kind"] == "honest"]
-    text = f"Corpus: {cheats.count(False)} of {len(cheats)} cheats stopped"
-    text += f", {honest.count(True)} of {len(honest)} honest kernels accepted"
-    failed = len(cases) - len(judged)
-    return f"{text}, our side failed in {failed} cases." if failed else f"{text}."
+    parts = [f"{cheats.count(False)} of {len(cheats)} cheats stopped"] if cheats else []
+    if honest:
+        parts.append(f"{honest.count(True)} of {len(honest)} honest kernels accepted")
+    if failed := len(cases) - len(judged):
+        parts.append(f"our side failed in {failed} cases")
+    return f"{', '.join(parts)}."
 
 
 def _tritonbench(cases: Sequence[TritonBenchCaseLine]) -> str:

@@ -1,6 +1,8 @@
 """Writes a site: the first page, and pages of runs, tasks, comparisons and training runs."""
 
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernelwright.core.errors import UsageError
@@ -17,6 +19,7 @@ from kernelwright.report.site.reading import (
     MODULES,
     TRAININGS,
     NamedTraining,
+    SiteRecords,
     SiteRun,
     read_records,
 )
@@ -31,6 +34,8 @@ INDEX, STYLE = "index.html", "style.css"
 MARK = "/* The style of a site that kernelwright report wrote. */"
 """The first line of a site's style sheet. A folder without this line is no site, and is never
 overwritten."""
+STAGED = ".new"
+"""In the folder of a site: pages that are being written."""
 SEARCHES = "searches"
 """In the folder of a run: the pages of the searches for its tasks."""
 
@@ -38,7 +43,8 @@ SEARCHES = "searches"
 def write_site(paths: Sequence[Path], out: Path, say: Say) -> Summaries:
     """Write the site of some files and folders of records.
 
-    Pages of an earlier site in the folder are overwritten. Other pages in the folder are kept.
+    Pages of an earlier site in the folder are overwritten. Other pages in the folder are kept. If
+    an error ends the writing, the folder stays as it was.
 
     Args:
         paths: files of records, or folders that hold `records.jsonl`.
@@ -54,6 +60,11 @@ def write_site(paths: Sequence[Path], out: Path, say: Say) -> Summaries:
     """
     check_site_folder(out)
     records = read_records(paths)
+    with _staged(out) as folder:
+        return _write_pages(records, folder, say)
+
+
+def _write_pages(records: SiteRecords, out: Path, say: Say) -> Summaries:
     links = {site_run.slug: _links(site_run) for site_run in records.runs}
     levels: list[tuple[SiteRun, list[LevelSummary]]] = []
     write_page(out / STYLE, f"{MARK}\n{asset(STYLE)}")
@@ -84,10 +95,33 @@ def check_site_folder(folder: Path) -> None:
     check_folder(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         return
+    if [path.name for path in folder.iterdir()] == [STAGED]:  # a run was killed
+        return
     style = folder / STYLE
     if not style.is_file() or not style.read_bytes().startswith(MARK.encode()):
         remedy = "give a new folder with --out, or the folder of an earlier site"
         raise UsageError("the folder holds other files", file=str(folder), remedy=remedy)
+
+
+@contextmanager
+def _staged(out: Path) -> Iterator[Path]:
+    """A folder whose files are moved to `out` in the end, unless an error ends the block."""
+    staged, is_new = out / STAGED, not out.exists()
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+        for path in sorted(staged.rglob("*")):
+            target = out / path.relative_to(staged)
+            if path.is_dir():
+                target.mkdir(exist_ok=True)
+            else:
+                path.replace(target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # the folder has the pages
+                out.rmdir()
 
 
 def _links(site_run: SiteRun) -> dict[Key, str]:

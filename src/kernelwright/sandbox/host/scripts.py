@@ -52,7 +52,7 @@ class ScriptRunner:
     """
 
     def __init__(self, device: str, gpu: str = "", memory_bytes: int = 8 * GIB) -> None:
-        self._device, self._gpu, self._memory_bytes = device, gpu, memory_bytes
+        self._device, self.gpu, self._memory_bytes = device, gpu, memory_bytes
         self._process: subprocess.Popen[str] | None = None
         self._root: Path | None = None
 
@@ -136,8 +136,8 @@ class ScriptRunner:
             f"main({self._device!r}, {os.getpid()})"
         )
         environment = environment_of(self._device, self._root / "temporary")
-        if self._gpu:
-            environment["CUDA_VISIBLE_DEVICES"] = self._gpu
+        if self.gpu:
+            environment["CUDA_VISIBLE_DEVICES"] = self.gpu
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", code],

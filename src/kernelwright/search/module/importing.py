@@ -2,9 +2,7 @@
 
 import importlib.util
 import itertools
-import shutil
 import sys
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +11,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
+
+from kernelwright.sandbox.shared import own_folders
 
 Compute = Callable[..., list[torch.Tensor]]
 """A `fused_operator`: inputs of a program -> its outputs."""
@@ -36,12 +36,12 @@ def import_file(path: Path, *, is_unique: bool = False) -> ModuleType:
 
 def imported_function(source: str) -> Compute:
     """The `fused_operator` of a source. Triton reads kernels from a file, so the source gets a
-    folder that lives as long as the function."""
-    folder = Path(tempfile.mkdtemp(prefix="kernelwright-optimized-"))
+    folder that lives as long as the function. Also after a kill, no folder stays."""
+    folder = own_folders.make("optimized")
     path = folder / f"optimized_{next(_numbers)}.py"
     path.write_text(source, encoding="utf-8")
     function: Compute = import_file(path).fused_operator
-    weakref.finalize(function, shutil.rmtree, folder, ignore_errors=True)  # at exit at the latest
+    weakref.finalize(function, own_folders.remove, folder)  # at exit at the latest
     return function
 
 

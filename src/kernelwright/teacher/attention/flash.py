@@ -10,21 +10,18 @@ from functools import cached_property
 
 from kernelwright.programs.fragments.fragment import CUTS
 from kernelwright.programs.program import Program, Ref
-from kernelwright.teacher.movement.body import PullBody
-from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.text.expressions import NotWritable, literal
-from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     AxisText,
     Dim,
     Index,
     Term,
     align,
-    flat_axis,
     mask,
     times,
 )
-from kernelwright.teacher.tile.source import is_wide
+from kernelwright.teacher.tile.program import TileProgram, the_only
 from kernelwright.teacher.tile.views import only_views
 
 _COLUMN, _ROW = "[:, None]", "[None, :]"
@@ -38,7 +35,7 @@ _SUFFIXES = {
 """Tile -> its axes, rows first. Keys are loaded transposed."""
 
 
-class Flash:
+class Flash(TileProgram):
     """A program with one attention, as its kernel sees it.
 
     Shapes: query (*batch, m, e), key (*batch, n, e), value (*batch, n, v), result (*batch, m, v).
@@ -52,10 +49,8 @@ class Flash:
                 after the attention without kernel text.
         """
         self.program = program
-        calls = [c for c in program.calls if c.op == "scaled_dot_product_attention"]
-        if len(calls) != 1:
-            raise NotWritable(f"{len(calls)} attentions where one is needed")
-        [self.call] = calls
+        attention = "scaled_dot_product_attention"
+        self.call = the_only(program, lambda call: call.op == attention, "attentions")
         self.names = {
             short: ref.name
             for short, parameter in (
@@ -65,34 +60,27 @@ class Flash:
         }  # fmt: skip
         self.out, self.outputs = self.call.types[0], tuple(dict.fromkeys(program.outputs))
         self.dtype = self.out.dtype
-        self.sizes = ValueSizes(program)
         self._parts: dict[str, dict[str, str]] = {axis: {} for axis in "bmnev"}
-        self.lengths = self._lengths()
+        query, value = (program.type_of(self.names[name]).shape for name in "qv")
+        self.lengths = {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
         if self.dtype == "float64":
             raise NotWritable("float64 is left to PyTorch")
         self.epilogue = self._epilogue()
 
-    def _lengths(self) -> dict[str, int]:
-        """The lengths of the axes "m", "n", "e" and "v"."""
-        query, value = (self.program.type_of(self.names[name]).shape for name in "qv")
-        return {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
-
     @cached_property
     def symbols(self) -> dict[str, str]:
         """Axis "m", "n", "e" or "v" -> size text."""
-        query, value = (self.sizes.of(self.names[name]) for name in "qv")
+        query, value = (self.texts.of(self.names[name]) for name in "qv")
         return {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
 
     @cached_property
     def batch(self) -> Index:
         """Index of the result's dimensions before the last two; they walk the axis "b" together."""
-        shape, texts = self.out.shape[:-2], self.sizes.of(self.call.outputs[0])[:-2]
-        wide = [at for at, size in enumerate(shape) if size > 1]
-        walked = flat_axis("b", [texts[at] for at in wide], [shape[at] for at in wide])
-        known = dict(zip(wide, walked, strict=True))
-        return tuple(known.get(at, ()) for at in range(len(shape)))
+        places = range(self.out.rank - 2)
+        walked = self.texts.walked(self.call.outputs[0], "b", places)
+        return tuple(walked.get(at, ()) for at in places)
 
-    def body(self, name: str, *, widens: bool = True) -> PullBody:
+    def tile(self, name: str, *, widens: bool = True) -> TileBody:
         """A body over one of the kernel's tiles.
 
         Args:
@@ -106,15 +94,7 @@ class Flash:
             # Tiles share the slices of an axis, so the kernel computes each slice once.
             symbol, parts = self.symbols[axis], self._parts[axis]
             view[axis] = AxisText(f"offs_{axis}", suffix, symbol, parts=parts)
-        return PullBody(
-            self.program, view, self.sizes, RULES,
-            is_wide=self.is_wide, tag="" if name == "out" else f"_{name}", widens=widens,
-        )  # fmt: skip
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether some tensor needs 64-bit offsets."""
-        return is_wide(self.program)
+        return self.body(view, tag="" if name == "out" else f"_{name}", widens=widens)
 
     def _dim(self, axis: str) -> Dim:
         return (Term(axis, self.symbols[axis], self.lengths[axis]),)
@@ -127,7 +107,7 @@ class Flash:
         """
         value = self.names[name]
         is_plain = only_views(self.program, value, CUTS)
-        body = self.body(name, widens=not is_plain)
+        body = self.tile(name, widens=not is_plain)
         inner = ("m", "e") if name == "q" else ("n", "e") if name == "k" else ("n", "v")
         before = self._shared(body, align(self.batch, body.shape(value)[:-2]), value, name)
         text = body.value(value, (*before, *map(self._dim, inner)))
@@ -144,7 +124,7 @@ class Flash:
         """Factor -> number of loads that its tile is made of, for the estimate of shared memory."""
         return {name: sum("tl.load(" in line for line in self.load(name)) for name in "qkv"}
 
-    def _shared(self, body: PullBody, before: Index, value: str, name: str) -> Index:
+    def _shared(self, body: TileBody, before: Index, value: str, name: str) -> Index:
         """The batch index of a factor, with grouped heads (`enable_gqa`) taken into account.
 
         Several heads of queries share one head of keys and values.
@@ -155,8 +135,8 @@ class Flash:
         # A single head is shared by all queries; a dimension of size 1 has no position.
         if own == (1,):
             return (*before[:-1], ())
-        texts = self.sizes.of(self.names["q"])[-3], self.sizes.of(value)[-3]
-        group = self.sizes.symbol(" // ".join(texts), "GROUP")
+        texts = self.texts.of(self.names["q"])[-3], self.texts.of(value)[-3]
+        group = self.texts.symbol(" // ".join(texts), "GROUP")
         head = body.position(f"{body.text(before[-1])} // {group}", texts[1], own[0])
         return (*before[:-1], head)
 
@@ -168,21 +148,21 @@ class Flash:
             inside = f"({inside}) & (offs_n[None, :] <= offs_m[:, None])"
         if "mask" not in self.names:
             return [f'scores = tl.where({inside}, scores, float("-inf"))']
-        body, value = self.body("mask"), self.names["mask"]
+        body, value, added = self.tile("mask"), self.names["mask"], ""
         index = (*self.batch, self._dim("m"), self._dim("n"))
         text = body.value(value, align(index, body.shape(value)))
         if self.program.type_of(value).dtype == "bool":
             inside = f"({inside}) & {text}"
-            return [*body.lines, f'scores = tl.where({inside}, scores, float("-inf"))']
-        added = f"scores + {text}"
-        return [*body.lines, f'scores = tl.where({inside}, {added}, float("-inf"))']
+        else:
+            added = f" + {text}"
+        return [*body.lines, f'scores = tl.where({inside}, scores{added}, float("-inf"))']
 
-    def _epilogue(self) -> PullBody:
+    def _epilogue(self) -> TileBody:
         """A body with the calls that follow the attention, over the variable `result`."""
-        body = self.body("out")
+        body = self.tile("out")
         index = (*self.batch, self._dim("m"), self._dim("v"))
         body.place(self.call.outputs[0], index, "result")
-        body.follow(self.program.calls[self.program.calls.index(self.call) + 1 :])
+        body.follow(self.after())
         for name in self.program.outputs:
             if name not in body.path:
                 raise NotWritable(f"output {name} does not come from the attention")
@@ -196,7 +176,7 @@ class Flash:
         return (
             literal(float(factor))
             if factor is not None
-            else self.sizes.symbol(f"{width} ** -0.5", "SCALE")
+            else self.texts.symbol(f"{width} ** -0.5", "SCALE")
         )
 
     @property

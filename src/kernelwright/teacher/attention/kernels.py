@@ -1,14 +1,49 @@
 """The kernels of an attention at one tile: the walk over keys, and what merges its splits."""
 
-from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.programs.program import Call
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.attention.flash import Flash
-from kernelwright.teacher.attention.split import merged, split_bounds, split_buffers, split_stores
-from kernelwright.teacher.attention.tile import ONLINE, START, AttentionTile
 from kernelwright.teacher.movement.pulled import behind
-from kernelwright.teacher.source import Buffer, Kernel, kernel_name
-from kernelwright.teacher.tile.index import factor
-from kernelwright.teacher.tile.source import assemble, kernel, out_buffers
+from kernelwright.teacher.source import Buffer, Kernel
+from kernelwright.teacher.tile.index import factor, times
+from kernelwright.teacher.tile.program import TileChoice, out_buffers
+
+_START = (
+    'row_max = tl.full((BLOCK_M,), float("-inf"), tl.float32)',
+    "row_sum = tl.zeros((BLOCK_M,), dtype=tl.float32)",
+    "acc = tl.zeros((BLOCK_M, BLOCK_V), dtype=tl.float32)",
+)
+"""The state of a row without keys so far."""
+_ONLINE = (
+    "highest = tl.maximum(row_max, tl.max(scores, 1))",
+    "# A row without a key so far has no largest score: nothing is subtracted there.",
+    'base = tl.where(highest == float("-inf"), 0.0, highest)',
+    "weights = tl.exp(scores - base[:, None])",
+    "shrink = tl.exp(row_max - base)",
+    "row_sum = row_sum * shrink + tl.sum(weights, 1)",
+    "row_max = highest",
+)
+"""Scores to weights, with what was summed before brought to the same base."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttentionTile:
+    """The tile of queries and values that a program owns, and the blocks of keys that it walks."""
+
+    queries: int
+    keys: int
+    values: int
+    """Columns of the result."""
+    width: int
+    """The width of queries and keys that are loaded at a time; the whole width where BLOCK_E is as
+    long."""
+    num_warps: int
+    num_stages: int
+    precision: str = "ieee"
+    splits: int = 1
+    """Programs that share the keys of a row; a second kernel merges what they found."""
 
 
 def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
@@ -19,10 +54,7 @@ def flash_candidate(flash: Flash, tile: AttentionTile) -> Candidate:
     """
     kernels, buffers = _Kernels(flash, tile).made()
     buffers += out_buffers(flash.epilogue, flash.outputs)
-    named = [text for one in kernels for text in (*one.sizes, one.grid, *one.constants.values())]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    sizes = flash.sizes.needed(named)
-    return assemble(flash.program, sizes, buffers, kernels, flash.is_wide)
+    return flash.assembled(kernels, buffers)
 
 
 class _Kernels:
@@ -42,40 +74,37 @@ class _Kernels:
         loop = "flash" if self._is_held else "flash_chunked"
         # All of the width at any size: the wrapper knows how long it is.
         whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self._symbols['e']}))"}
-        program = flash.program
-        kept, symbols = whole if self._is_held else None, flash.sizes.symbols
+        program, kept = flash.program, whole if self._is_held else {}
         finished = self._finished()  # first: it asks for slices of axes
         if splits == 1:
             lines = [*self._weighted("0", self._end), *finished]
             why = "scores stay on chip: keys and values are read once a block of queries"
-            plan = self._plan(program.calls, loop, why)
-            return [kernel(plan, lines, f"({self._grid},)", symbols, kept)], []
-        why = "few blocks of queries: programs share the keys of each"
-        plan = self._plan(behind(program, flash.call.outputs), f"{loop}_split", why, "split")
+            grid, choice = f"({self._grid},)", self._choice(why)
+            return [flash.kernel(choice, loop, program.calls, lines, grid, computed=kept)], []
+        choice = self._choice("few blocks of queries: programs share the keys of each")
+        calls = behind(program, flash.call.outputs)
         lines = [
             *self._weighted("begin", "end"),
-            *split_stores(self._row("split"), self._symbols),
+            *_split_stores(self._row("split"), self._symbols),
         ]
-        parts = kernel(plan, lines, f"({self._grid}, SPLIT_N)", symbols, kept)
+        parts = flash.kernel(
+            choice, f"{loop}_split", calls, lines, f"({self._grid}, SPLIT_N)",
+            suffix="split", computed=kept,
+        )  # fmt: skip
+        choice = self._choice("what the splits of a row found")
         calls = behind(program, program.outputs, until=flash.call)
-        plan = self._plan(calls, "flash_merge", "what the splits of a row found", "merge")
-        lines = [*self._place(), *merged(self._row("split"), self._symbols), *finished]
-        merge = kernel(plan, lines, f"({self._grid},)", symbols)
-        return [parts, merge], split_buffers(splits, flash.batches, self._symbols)
+        lines = [*self._place(), *_merged(self._row("split"), self._symbols), *finished]
+        grid = f"({self._grid},)"
+        merge = flash.kernel(choice, "flash_merge", calls, lines, grid, suffix="merge")
+        return [parts, merge], _split_buffers(splits, flash.batches, self._symbols)
 
-    def _plan(self, calls: tuple[Call, ...], loop: str, why: str, suffix: str = "") -> KernelPlan:
-        tile, flash = self._tile, self._flash
+    def _choice(self, why: str) -> TileChoice:
+        tile = self._tile
         tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
         tiles |= {} if self._is_held else {"BLOCK_E": tile.width}
         tiles |= {"SPLIT_N": tile.splits} if tile.splits > 1 else {}
-        return KernelPlan(
-            kernel=kernel_name(flash.program, suffix),
-            fuses=tuple(call.op for call in calls),
-            loop=loop,
-            tiles={**tiles, "num_warps": tile.num_warps, "num_stages": tile.num_stages},
-            precision=tile.precision,
-            why=why,
-        )
+        tiles |= {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
+        return TileChoice(tiles=tiles, why=why, precision=tile.precision)
 
     @property
     def _grid(self) -> str:
@@ -113,16 +142,16 @@ class _Kernels:
         loop = [
             *scores,
             *flash.masked(),
-            *ONLINE,
+            *_ONLINE,
             *value,
             f"acc = tl.dot({weights}, v, acc * shrink[:, None]{self._mode})",
         ]
         preloaded = ["offs_e = tl.arange(0, BLOCK_E)", *flash.slices("e"), *query]
         return [
             *self._place(),
-            *(split_bounds(keys, self._end) if self._tile.splits > 1 else []),
+            *(_split_bounds(keys, self._end) if self._tile.splits > 1 else []),
             *(preloaded if self._is_held else []),
-            *START,
+            *_START,
             f"for start in range({begin}, {end}, BLOCK_N):",
             "    offs_n = start + tl.arange(0, BLOCK_N)",
             *(f"    {line}" for line in [*flash.slices("n"), *loop]),
@@ -177,3 +206,81 @@ class _Kernels:
             "offs_v = pid_v * BLOCK_V + tl.arange(0, BLOCK_V)",
             *(line for axis in "bmv" for line in flash.slices(axis)),
         ]
+
+
+# Keys shared by several programs. Each split of the keys stores the largest score, the sum of
+# exponentials and the weighted values of its rows. The merge scales two splits to one base, as the
+# loop over blocks does with two blocks.
+
+
+def _split_bounds(keys: str, end: str) -> list[str]:
+    """Lines that compute the first key of a program's split and the end of its keys.
+
+    Args:
+        keys: size symbol of all keys.
+        end: text of where the keys of a block of queries end.
+    """
+    # Shares are whole blocks, so that no block of keys belongs to two splits.
+    return [
+        "split = tl.program_id(1)",
+        f"share = tl.cdiv(tl.cdiv({keys}, BLOCK_N), SPLIT_N) * BLOCK_N",
+        "begin = split * share",
+        f"end = tl.minimum({end}, begin + share)",
+    ]
+
+
+def _split_buffers(splits: int, batches: str, symbols: Mapping[str, str]) -> list[Buffer]:
+    """The buffers of the splits' results, in fp32.
+
+    They are `peak` and `mass`, (splits, rows), and `part`, (splits, rows, v): the largest score,
+    the sum of exponentials and the weighted values of each row.
+    """
+    rows = times(batches, symbols["m"])
+    return [
+        Buffer(name="peak", sizes=(str(splits), rows)),
+        Buffer(name="mass", sizes=(str(splits), rows)),
+        Buffer(name="part", sizes=(str(splits), rows, symbols["v"])),
+    ]
+
+
+def _split_stores(row: str, symbols: Mapping[str, str]) -> list[str]:
+    """Lines that store the results of a split; `row` is the text of the rows' numbers."""
+    return [
+        f"row = {row}",
+        "# Every block of values finds the same peaks and masses.",
+        f"first = (offs_m < {symbols['m']}) & (pid_v == 0)",
+        "tl.store(peak_ptr + row, row_max, mask=first)",
+        "tl.store(mass_ptr + row, row_sum, mask=first)",
+        f"inside = (offs_m[:, None] < {symbols['m']}) & (offs_v[None, :] < {symbols['v']})",
+        f"place = row[:, None] * {symbols['v']} + offs_v[None, :]",
+        "tl.store(part_ptr + place, acc, mask=inside)",
+    ]
+
+
+def _merged(row: str, symbols: Mapping[str, str]) -> list[str]:
+    """Lines that merge the results of all splits, one split after the other.
+
+    Args:
+        row: text of the rows' numbers, over the variable `split`.
+        symbols: axis -> size symbol.
+    """
+    # A split without any key for a row has the peak -inf. `base` keeps exp(-inf - -inf) from NaN.
+    loop = [
+        f"row = {row}",
+        f'peak = tl.load(peak_ptr + row, mask=offs_m < {symbols["m"]}, other=float("-inf"))',
+        f"mass = tl.load(mass_ptr + row, mask=offs_m < {symbols['m']}, other=0)",
+        f"place = row[:, None] * {symbols['v']} + offs_v[None, :]",
+        "part = tl.load(part_ptr + place, mask=inside, other=0)",
+        "highest = tl.maximum(row_max, peak)",
+        'base = tl.where(highest == float("-inf"), 0.0, highest)',
+        "shrink, grow = tl.exp(row_max - base), tl.exp(peak - base)",
+        "row_sum = row_sum * shrink + mass * grow",
+        "acc = acc * shrink[:, None] + part * grow[:, None]",
+        "row_max = highest",
+    ]
+    return [
+        f"inside = (offs_m[:, None] < {symbols['m']}) & (offs_v[None, :] < {symbols['v']})",
+        *_START,
+        "for split in range(SPLIT_N):",
+        *(f"    {line}" for line in loop),
+    ]

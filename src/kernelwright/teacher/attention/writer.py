@@ -9,11 +9,10 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.programs.program import Program
 from kernelwright.teacher.attention.flash import Flash
-from kernelwright.teacher.attention.kernels import flash_candidate
-from kernelwright.teacher.attention.tile import AttentionTile
+from kernelwright.teacher.attention.kernels import AttentionTile, flash_candidate
 from kernelwright.teacher.contraction.schedules import NUM_SMS, power_of_two
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 
 _PRECISIONS = {
     "strict": ("tf32x3", "ieee"),
@@ -56,12 +55,7 @@ _REGISTERS = 64
 
 def classify(program: Program) -> bool:
     """Whether the program has one attention that can be written, with all calls around it."""
-    try:
-        flash = Flash(program)
-        flash_candidate(flash, _tiles(flash, "strict")[0])
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: ways(program, "strict")[0].write())
 
 
 def ways(program: Program, precision: str) -> list[Way]:

@@ -13,17 +13,10 @@ from kernelwright.ops.rules import broadcast
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.contraction.factor import Factor, factor_views
-from kernelwright.teacher.contraction.parts import (
-    Loads,
-    Product,
-    ProductSchedule,
-    dot,
-    shared_bytes,
-    wide,
-)
+from kernelwright.teacher.contraction.parts import Loads, Product, ProductSchedule
 from kernelwright.teacher.contraction.triangles import SumSpan, span
-from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable, literal
+from kernelwright.teacher.text.value_sizes import measure
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import (
     Index,
@@ -32,7 +25,9 @@ from kernelwright.teacher.tile.index import (
     parts,
     times,
 )
+from kernelwright.teacher.tile.program import the_only
 from kernelwright.teacher.tile.views import Side
+from kernelwright.teacher.ways import is_writable
 
 CONTRACTIONS = names_with(Trait.MATRIX_PRODUCT)
 
@@ -69,7 +64,8 @@ class Contraction(Product):
         # PyTorch does not read an operand with beta 0, so its NaN and infinities do not spread.
         if call.has(Trait.ADDS_OPERAND) and call.arg("beta") != 0:
             bias = call.arg("input")
-        alpha, beta = _scales(call)
+        has_scales = call.has(Trait.ADDS_OPERAND)
+        alpha, beta = (literal(call.arg(n)) if has_scales else "1" for n in ("alpha", "beta"))
         scaled = "acc" if alpha == "1" else f"{alpha} * acc"
         if not isinstance(bias, Ref):
             self.place(body, scaled)
@@ -94,17 +90,12 @@ class Contraction(Product):
     @cached_property
     def has_tiles(self) -> bool:
         """Whether both factors are matrices whose tiles can be loaded or computed."""
-        if "m" not in self.lengths or "n" not in self.lengths:
-            return False
-        try:
-            self.factors("BLOCK_K")
-        except NotWritable:
-            return False
-        return True
+        is_matrix = "m" in self.lengths and "n" in self.lengths
+        return is_matrix and is_writable(lambda: self.factors("BLOCK_K"))
 
     def shared_bytes(self, schedule: ProductSchedule) -> int:
         """Bytes of shared memory for the factor tiles of one step, in all pipeline stages."""
-        return shared_bytes(self, schedule, *self._loads)
+        return self.shared_bytes_of(schedule, *self._loads)
 
     @cached_property
     def _loads(self) -> tuple[Loads, Loads]:
@@ -120,7 +111,7 @@ class Contraction(Product):
         lines = [
             *self.position(schedule),
             *self.span.lines,
-            wide(self, "offs_k", f"{first}tl.arange(0, BLOCK_K)"),
+            self.wide("offs_k", f"{first}tl.arange(0, BLOCK_K)"),
             "# Rows and columns past the end wrap around; the stores leave them out.",
             "rows = offs_m % M",
             "cols = offs_n % N",
@@ -139,16 +130,9 @@ class Contraction(Product):
             *(["    ks = k + offs_k"] if needs_ks else []),
             *dict.fromkeys(f"    {line}" for one in factors for line in parts(one.view, "k")),
             *(f"    {line}" for line in loop),
-            f"    {dot(self, schedule, *(one.text for one in factors))}",
+            f"    {self.dot(schedule, *(one.text for one in factors))}",
             *(f"    {line}" for one in factors for line in one.advance),
         ]
-
-
-def _scales(call: Call) -> tuple[str, str]:
-    """(alpha, beta) of a call as texts; 1 for a product without scales."""
-    if not call.has(Trait.ADDS_OPERAND):
-        return "1", "1"
-    return literal(call.arg("alpha")), literal(call.arg("beta"))
 
 
 def find(program: Program) -> Contraction:
@@ -158,10 +142,7 @@ def find(program: Program) -> Contraction:
         NotWritable: the program has no matrix product or several, an output does not depend on the
             product, or the factors are neither fp32, fp16 nor bf16.
     """
-    calls = [call for call in program.calls if call.op in CONTRACTIONS]
-    if len(calls) != 1:
-        raise NotWritable(f"{len(calls)} matrix products where one is needed")
-    call = calls[0]
+    call = the_only(program, lambda call: call.op in CONTRACTIONS, "matrix products")
     _check_outputs(program, call)
     lhs, rhs = factors(call)
     a, b = program.type_of(lhs), program.type_of(rhs)

@@ -67,7 +67,7 @@ class Factor:
         value_type = product.program.type_of(value)
         [stride] = [s for t, s in placed(memory_order(index, value_type.layout)) if t.axis == "k"]
         start_view = {**self.view, "k": AxisText("offs_k", suffix)}
-        self.start = [f"{name}_ptrs = {value}_ptr + {offset(index, value_type, start_view)}"]
+        self.start = [f"{name}_ptrs = {value}_ptr + {offset(index, start_view, value_type.layout)}"]
         self.load = [f"{name} = tl.load({name}_ptrs, mask=offs_k{suffix} < K - k, other=0)"]
         self.advance = [f"{name}_ptrs += {times(step, stride)}"]
 

@@ -4,25 +4,18 @@ Forms: `tiled`, one kernel; `split_k`, partial sums over slices of K, then a ker
 and applies the epilogue.
 """
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
 from kernelwright.core.candidate import Candidate
-from kernelwright.teacher.contraction.parts import (
-    ROUND_TO_TF32,
-    ROUNDED,
-    Product,
-    ProductSchedule,
-    after,
-    assembled,
-    epilogue,
-    plan,
-    tile_grid,
-    walked,
-    walked_grid,
-)
+from kernelwright.teacher.contraction.parts import ROUND_TO_TF32, ROUNDED, Product, ProductSchedule
+from kernelwright.teacher.contraction.schedules import fitted, persistent, sliced
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile.index import factor, mask, offset, parts
-from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+from kernelwright.teacher.tile.program import finish, out_buffers
 
+TileForm = Callable[[Product, ProductSchedule], Candidate]
 _COMBINE = ProductSchedule(
     block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows"
 )
@@ -36,22 +29,19 @@ def tiled(product: Product, schedule: ProductSchedule) -> Candidate:
     """
     program = product.program
     body = product.body(product.view())
-    epilogue(product, body, after(product))
+    product.epilogue(body, product.after())
     sums = product.accumulate(schedule)
     lines = [
         *sums,
         "# Epilogue on the accumulator, still in registers.",
         *finish(body, program.outputs, sums),
     ]
-    loop, grid = product.loop(schedule), tile_grid(product)
+    loop, grid = product.loop(schedule), f"({product.num_tiles()},)"
     if schedule.programs:
-        loop, grid, lines = f"{loop}_persistent", walked_grid(product), walked(product, lines)
-    tiled_kernel = kernel(
-        plan(product, schedule, loop, program.calls),
-        lines,
-        grid,
-        product.texts.symbols,
-        product.constants,
+        loop, lines = f"{loop}_persistent", product.walked(lines)
+        grid = f"(min(NUM_PROGRAMS, {product.num_tiles()}),)"
+    tiled_kernel = product.kernel(
+        schedule.choice, loop, program.calls, lines, grid, computed=product.constants
     )
     return _assembled(product, schedule, [tiled_kernel], out_buffers(body, program.outputs))
 
@@ -65,7 +55,7 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
         NotWritable: a call after the product has no kernel text.
     """
     view = product.view()
-    place = offset(product.index, product.out, view)
+    place = offset(product.index, view, product.out.layout)
     sums = product.accumulate(schedule)
     lines = [
         *sums,
@@ -75,31 +65,36 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
         f"inside = {mask(list(view), view)}",
         f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
     ]
-    split = kernel(
-        plan(
-            product,
-            schedule,
-            product.loop(schedule),
-            behind(product.program, product.call.outputs),
-            "split",
-        ),
-        lines,
-        tile_grid(product, "SPLIT_K"),
-        product.texts.symbols,
-        product.constants,
-    )
+    calls, grid = behind(product.program, product.call.outputs), f"({product.num_tiles()}, SPLIT_K)"
+    split = product.kernel(
+        schedule.choice, product.loop(schedule), calls, lines, grid,
+        suffix="split", computed=product.constants,
+    )  # fmt: skip
     # The epilogue need not be linear, so it has to wait until all slices are added.
     combine, results = _combine(product, schedule)
     partial = Buffer(name="partial", sizes=(str(schedule.split_k), product.numel))
     return _assembled(product, schedule, [split, combine], [partial, *results])
 
 
+def tile_forms(
+    product: Product,
+    tiles: Iterable[ProductSchedule],
+    shared_bytes: Callable[[ProductSchedule], int],
+) -> Iterator[tuple[TileForm, ProductSchedule]]:
+    """Yields every (form, schedule) of tiles that fit into shared memory: one program a tile,
+    programs that walk tiles, slices of K."""
+    for schedule in dict.fromkeys(one for tile in tiles for one in fitted(tile, shared_bytes)):
+        yield tiled, schedule
+        yield from ((tiled, walking) for walking in persistent(product, schedule))
+        yield from ((split_k, slices) for slices in sliced(product, schedule))
+
+
 def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[Buffer]]:
     """The kernel that adds the slices' partial sums and applies the epilogue, and its results."""
     program, view = product.program, product.view()
-    place, inside = offset(product.index, product.out, view), mask(list(view), view)
+    place, inside = offset(product.index, view, product.out.layout), mask(list(view), view)
     body = product.body(view, inside=inside)
-    epilogue(product, body, after(product))
+    product.epilogue(body, product.after())
     place_tile = product.position(_COMBINE)
     head = [*place_tile, *(line for line in parts(view) if line not in place_tile)]
     lines = [
@@ -113,12 +108,8 @@ def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     calls = behind(program, program.outputs, until=product.call)
-    combining = kernel(
-        plan(product, _COMBINE, "pointwise", calls, "combine", tiles),
-        lines,
-        tile_grid(product),
-        product.texts.symbols,
-    )
+    choice, grid = replace(_COMBINE.choice, tiles=tiles), f"({product.num_tiles()},)"
+    combining = product.kernel(choice, "pointwise", calls, lines, grid, suffix="combine")
     return combining, out_buffers(body, program.outputs)
 
 
@@ -126,4 +117,4 @@ def _assembled(
     product: Product, schedule: ProductSchedule, kernels: list[Kernel], buffers: list[Buffer]
 ) -> Candidate:
     extra = ROUND_TO_TF32 if schedule.precision == ROUNDED else ""
-    return assembled(product, kernels, buffers, extra=extra)
+    return product.assembled(kernels, buffers, extra=extra)

@@ -1,21 +1,16 @@
 """Parts that kernels of sums of products share: schedules, which tile a program owns, plans."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 
-from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import DTYPE_BYTES, TensorType
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.body import PullBody
-from kernelwright.teacher.movement.rules import RULES
-from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.text.value_sizes import ValueSizes
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, View, times
-from kernelwright.teacher.tile.source import assemble, is_wide
+from kernelwright.teacher.tile.program import TileChoice, TileProgram
 
 ROUNDED = "tf32_rounded"
 """TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""
@@ -48,8 +43,8 @@ class ProductSchedule:
     why: str = ""
 
     @property
-    def tiles(self) -> dict[str, int]:
-        """The tile sizes that the plan shows and the launch passes."""
+    def choice(self) -> TileChoice:
+        """The choices that the plan shows and the launch passes."""
         tiles = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n}
         if self.block_k:
             tiles["BLOCK_K"] = self.block_k
@@ -59,11 +54,17 @@ class ProductSchedule:
             tiles["SPLIT_K"] = self.split_k
         if self.programs:
             tiles["NUM_PROGRAMS"] = self.programs
-        return tiles | {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        tiles |= {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return TileChoice(tiles=tiles, why=self.why, precision=self.precision)
+
+
+Loads = tuple[int, bool]
+"""For a factor's tile: how many loads make the tile, and whether the tile is the loaded values
+themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Product(ABC):
+class Product(TileProgram, ABC):
     """A program with one sum of products: out[b, m, n], a sum over an axis "k".
 
     A kernel's program owns a tile of rows "m" and columns "n" of one of the independent products
@@ -135,26 +136,6 @@ class Product(ABC):
         """Sizes of all values, the product's own by its symbols."""
         return ValueSizes(self.program, self.sizes)
 
-    def body(
-        self,
-        view: View,
-        *,
-        inside: str = "",
-        loop: Collection[str] = (),
-        tag: str = "",
-        widens: bool = True,
-    ) -> PullBody:
-        """A body over axes of the kernel; `PullBody` explains the arguments."""
-        return PullBody(
-            self.program, view, self.texts, RULES,
-            is_wide=self.is_wide, inside=inside, loop=loop, tag=tag, widens=widens,
-        )  # fmt: skip
-
-    @cached_property
-    def is_wide(self) -> bool:
-        """Whether some tensor needs 64-bit offsets."""
-        return is_wide(self.program)
-
     def view(self) -> View:
         """Axes of an output tile."""
         view = {
@@ -171,7 +152,7 @@ class Product(ABC):
         ]
         if "b" in self.lengths:
             lines += [
-                wide(self, self.batch_position, "pid // (num_m * num_n)"),
+                self.wide(self.batch_position, "pid // (num_m * num_n)"),
                 "pid = pid % (num_m * num_n)",
             ]
         # The pid walks down a column of tiles: neighbours share a tile of the right factor.
@@ -187,123 +168,50 @@ class Product(ABC):
             lines += ["pid_m = pid % num_m", "pid_n = pid // num_m"]
         return [
             *lines,
-            wide(self, "offs_m", "pid_m * BLOCK_M + tl.arange(0, BLOCK_M)"),
-            wide(self, "offs_n", "pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"),
+            self.wide("offs_m", "pid_m * BLOCK_M + tl.arange(0, BLOCK_M)"),
+            self.wide("offs_n", "pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"),
         ]
 
+    def shared_bytes_of(self, schedule: ProductSchedule, lhs: Loads, rhs: Loads) -> int:
+        """Bytes of shared memory for the factor tiles of one step of the loop over K, in all
+        pipeline stages. Computed tiles are stored once more; modes with "x3" store them in two
+        parts."""
+        tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
+        # What is computed from loads goes back to shared memory for the product, in its parts.
+        parts = 2 if "x3" in schedule.precision else 1
+        elements = sum(
+            tile * (schedule.num_stages * num_loads + parts * (not is_loaded))
+            for tile, (num_loads, is_loaded) in zip(tiles, (lhs, rhs), strict=True)
+        )
+        return elements * self.element_bytes
 
-Loads = tuple[int, bool]
-"""For a factor's tile: how many loads make the tile, and whether the tile is the loaded values
-themselves."""
+    def dot(self, schedule: ProductSchedule, left: str, right: str) -> str:
+        """Line that adds the product of two tiles, (m, k) and (k, n), to `acc`."""
+        if self.dtype != "float32":  # 16-bit factors have one mode, with sums in fp32
+            return f"acc = tl.dot({left}, {right}, acc)"
+        # Factors that were rounded in the kernel lose nothing to the cut of mode "tf32".
+        mode = "tf32" if schedule.precision == ROUNDED else schedule.precision
+        return f'acc = tl.dot({left}, {right}, acc, input_precision="{mode}")'
 
+    def num_tiles(self, module: str = "triton") -> str:
+        """Text of the number of tiles, for the wrapper ("triton") or for a kernel ("tl")."""
+        batches = f"{self.batch_size} * " if "b" in self.lengths else ""
+        return f"{batches}{module}.cdiv(M, BLOCK_M) * {module}.cdiv(N, BLOCK_N)"
 
-def shared_bytes(product: Product, schedule: ProductSchedule, lhs: Loads, rhs: Loads) -> int:
-    """Bytes of shared memory for the factor tiles of one step of the loop over K, in all pipeline
-    stages. Computed tiles are stored once more; modes with "x3" store them in two parts."""
-    tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
-    # What is computed from loads goes back to shared memory for the product, in its parts.
-    parts = 2 if "x3" in schedule.precision else 1
-    elements = sum(
-        tile * (schedule.num_stages * num_loads + parts * (not is_loaded))
-        for tile, (num_loads, is_loaded) in zip(tiles, (lhs, rhs), strict=True)
-    )
-    return elements * product.element_bytes
+    def walked(self, lines: Sequence[str]) -> list[str]:
+        """The lines of one tile inside a loop over the tiles that a program owns."""
+        return [
+            "# As many programs as run at once: each takes every NUM_PROGRAMS-th tile.",
+            f"num_tiles = {self.num_tiles('tl')}",
+            "for tile in range(tl.program_id(0), num_tiles, NUM_PROGRAMS):",
+            *(f"    {line}" for line in lines),
+        ]
 
+    def wide(self, name: str, text: str) -> str:
+        """Line that assigns positions to a variable, in 64 bits if a tensor needs them."""
+        return f"{name} = ({text}).to(tl.int64)" if self.is_wide else f"{name} = {text}"
 
-def dot(product: Product, schedule: ProductSchedule, left: str, right: str) -> str:
-    """Line that adds the product of two tiles, (m, k) and (k, n), to `acc`."""
-    if product.dtype != "float32":  # 16-bit factors have one mode, with sums in fp32
-        return f"acc = tl.dot({left}, {right}, acc)"
-    # Factors that were rounded in the kernel lose nothing to the cut of mode "tf32".
-    mode = "tf32" if schedule.precision == ROUNDED else schedule.precision
-    return f'acc = tl.dot({left}, {right}, acc, input_precision="{mode}")'
-
-
-def plan(
-    product: Product,
-    schedule: ProductSchedule,
-    loop: str,
-    calls: tuple[Call, ...],
-    suffix: str = "",
-    tiles: dict[str, int] | None = None,
-) -> KernelPlan:
-    """The plan of one kernel.
-
-    Args:
-        loop: name of the kernel's loop.
-        calls: the calls that the kernel computes, in program order.
-        suffix: part of the kernel's name, to tell kernels of one candidate apart.
-        tiles: tile sizes of the kernel, if they are not the schedule's.
-    """
-    return KernelPlan(
-        kernel=kernel_name(product.program, suffix),
-        fuses=tuple(call.op for call in calls),
-        loop=loop,
-        tiles=schedule.tiles if tiles is None else tiles,
-        precision=schedule.precision,
-        why=schedule.why,
-    )
-
-
-def tile_grid(product: Product, second: str = "") -> str:
-    """Text of a grid with one program a tile; `second` is the size of a second dimension."""
-    tiles = _num_tiles(product, "triton")
-    return f"({tiles}, {second})" if second else f"({tiles},)"
-
-
-def walked(product: Product, lines: Sequence[str]) -> list[str]:
-    """The lines of one tile inside a loop over the tiles that a program owns."""
-    return [
-        "# As many programs as run at once: each takes every NUM_PROGRAMS-th tile.",
-        f"num_tiles = {_num_tiles(product, 'tl')}",
-        "for tile in range(tl.program_id(0), num_tiles, NUM_PROGRAMS):",
-        *(f"    {line}" for line in lines),
-    ]
-
-
-def walked_grid(product: Product) -> str:
-    """Text of a grid of NUM_PROGRAMS programs, or of one a tile if the tiles are fewer."""
-    return f"(min(NUM_PROGRAMS, {_num_tiles(product, 'triton')}),)"
-
-
-def _num_tiles(product: Product, module: str) -> str:
-    batches = f"{product.batch_size} * " if "b" in product.lengths else ""
-    return f"{batches}{module}.cdiv(M, BLOCK_M) * {module}.cdiv(N, BLOCK_N)"
-
-
-def wide(product: Product, name: str, text: str) -> str:
-    """Line that assigns positions to a variable, in 64 bits if a tensor needs them."""
-    return f"{name} = ({text}).to(tl.int64)" if product.is_wide else f"{name} = {text}"
-
-
-def assembled(
-    product: Product,
-    kernels: Sequence[Kernel],
-    buffers: Sequence[Buffer],
-    *,
-    counted: Mapping[str, str] = MappingProxyType({}),
-    extra: str = "",
-) -> Candidate:
-    """The candidate of these kernels and buffers, with all sizes that they name.
-
-    Args:
-        counted: further size symbols -> their wrapper text over the product's symbols.
-        extra: text of `@triton.jit` functions that the kernels call.
-    """
-    # Only finished kernels tell which size symbols are needed: arguments, grids and buffers.
-    named = [text for one_kernel in kernels for text in (*one_kernel.sizes, one_kernel.grid)]
-    named += [text for one_kernel in kernels for text in one_kernel.constants.values()]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    sizes = product.texts.needed([*named, *counted.values()]) | dict(counted)
-    return assemble(product.program, sizes, buffers, kernels, product.is_wide, extra)
-
-
-def after(product: Product) -> tuple[Call, ...]:
-    """The calls that follow the product in the program."""
-    return product.program.calls[product.program.calls.index(product.call) + 1 :]
-
-
-def epilogue(product: Product, body: TileBody, calls: tuple[Call, ...]) -> None:
-    """Write into `body` the product's own bias, then `calls`, on the accumulator `acc`."""
-    product.begin(body)
-    body.follow(calls)
+    def epilogue(self, body: TileBody, calls: tuple[Call, ...]) -> None:
+        """Write into `body` the product's own bias, then `calls`, on the accumulator `acc`."""
+        self.begin(body)
+        body.follow(calls)

@@ -8,21 +8,14 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.rules import dim_indices
 from kernelwright.programs.program import Call
 from kernelwright.teacher.contraction.contraction import Contraction
-from kernelwright.teacher.contraction.parts import (
-    ProductSchedule,
-    after,
-    assembled,
-    epilogue,
-    plan,
-    tile_grid,
-)
+from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.reduction.accumulators import COMBINED, functions
 from kernelwright.teacher.source import Buffer
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, axes_of, factor, times
-from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+from kernelwright.teacher.tile.program import TileChoice, finish, out_buffers
 
 _KINDS = {
     "sum": "sum", "mean": "sum", "amax": "amax", "max": "amax", "amin": "amin", "min": "amin",
@@ -30,15 +23,12 @@ _KINDS = {
 }  # fmt: skip
 """Reduction operator -> how tiles combine."""
 _NEUTRAL = {"sum": "0.0", "amax": 'float("-inf")', "amin": 'float("inf")'}
-_COMBINE = ProductSchedule(
-    block_m=32, block_n=1, block_k=1, num_warps=4, why="few bytes: rows x tiles"
-)
-_COMBINE_TILES = {"BLOCK_M": 32, "num_warps": 4}
+_COMBINE = TileChoice(tiles={"BLOCK_M": 32, "num_warps": 4}, why="few bytes: rows x tiles")
 
 
 def reduces_rows(product: Contraction) -> bool:
     """Whether a call after the product is a reduction that this module has a form for."""
-    return any(call.op in _KINDS for call in after(product))
+    return any(call.op in _KINDS for call in product.after())
 
 
 def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
@@ -55,7 +45,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     num_rows = times(*(symbol for symbol in ("B", "M") if symbol.lower() in product.lengths))
 
     body = product.body(view)
-    epilogue(product, body, head)
+    product.epilogue(body, head)
     if value not in body.path:
         raise NotWritable("a reduction of something else than the product")
     reduced = _reduced_index(reduction, body.path[value])
@@ -72,13 +62,10 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     ]
     calls = behind(program, (*early, *reduction.outputs))
     counted = {"T": f"triton.cdiv(N, {schedule.block_n})"}
-    sizes = product.texts.symbols | counted
-    partials = kernel(
-        plan(product, schedule, "matmul_row_reduce", calls, "partial"),
-        lines,
-        tile_grid(product),
-        sizes,
-    )
+    partials = product.kernel(
+        schedule.choice, "matmul_row_reduce", calls, lines, f"({product.num_tiles()},)",
+        suffix="partial", counted=counted,
+    )  # fmt: skip
 
     rows = AxisText("offs_m", "", "M")
     end = product.body({"m": rows} | ({"b": view["b"]} if "b" in view else {}))
@@ -95,19 +82,17 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
         *finish(end, late),
     ]
     calls = behind(program, late, until=reduction)
-    combine = kernel(
-        plan(product, _COMBINE, "one_pass", calls, "combine", _COMBINE_TILES),
-        lines,
-        f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)",
-        sizes,
-        computed={"BLOCK_T": "triton.next_power_of_2(T)"},
-    )
+    grid = f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)"
+    combine = product.kernel(
+        _COMBINE, "one_pass", calls, lines, grid,
+        suffix="combine", counted=counted, computed={"BLOCK_T": "triton.next_power_of_2(T)"},
+    )  # fmt: skip
     # Rows are neighbours in the buffers, so a program's loads and stores are contiguous.
     names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
     buffers += [*out_buffers(body, early), *out_buffers(end, late)]
     extra = "".join(functions(lines))
-    return assembled(product, [partials, combine], buffers, counted=counted, extra=extra)
+    return product.assembled([partials, combine], buffers, counted=counted, extra=extra)
 
 
 def _row_position(is_batched: bool) -> list[str]:
@@ -122,7 +107,7 @@ def _row_position(is_batched: bool) -> list[str]:
 
 def _cut(product: Contraction) -> tuple[tuple[Call, ...], Call, tuple[Call, ...]]:
     """The calls that do not need the reduction, the reduction, and those that do."""
-    calls = after(product)
+    calls = product.after()
     reduction = next(call for call in calls if call.op in _KINDS)
     late = {reduction.outputs[0]}
     head, tail = [], []

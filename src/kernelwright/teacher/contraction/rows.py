@@ -1,19 +1,14 @@
 """A product with a vector as a row reduction, with what is fused around it."""
 
+from dataclasses import replace
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.contraction.contraction import Contraction
 from kernelwright.teacher.contraction.factor import is_plain
-from kernelwright.teacher.contraction.parts import (
-    ProductSchedule,
-    after,
-    assembled,
-    epilogue,
-    plan,
-    wide,
-)
+from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.index import AxisText
-from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+from kernelwright.teacher.tile.program import finish, out_buffers
 
 
 def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
@@ -36,13 +31,13 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
     if not all(is_plain(product, side) for side in (product.lhs, product.rhs)):
         term = f"tl.where(ks[None, :] < K, {term}, 0.0)"
     body = product.body({**batch, axis: AxisText(row.name, "", bound)})
-    epilogue(product, body, after(product))
+    product.epilogue(body, product.after())
     # Each lane keeps a sum of its own: the program adds up lanes once, not once a step.
     block = f"BLOCK_{bound}"
     lines = [
         "pid = tl.program_id(0)",
         *_batch_position(product, bound, block),
-        wide(product, row.name, f"pid * {block} + tl.arange(0, {block})"),
+        product.wide(row.name, f"pid * {block} + tl.arange(0, {block})"),
         f"sums = tl.zeros(({block}, BLOCK_K), dtype=tl.float32)",
         "for k in range(0, K, BLOCK_K):",
         "    ks = k + tl.arange(0, BLOCK_K)",
@@ -52,16 +47,11 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
         *finish(body, product.program.outputs),
     ]
     tiles = {block: schedule.block_m, "BLOCK_K": schedule.block_k}
-    row_kernel = kernel(
-        plan(
-            product, schedule, "looped", product.program.calls, "rows",
-            tiles | {"num_warps": schedule.num_warps},
-        ),
-        lines,
-        f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)",
-        product.texts.symbols,
-    )  # fmt: skip
-    return assembled(product, [row_kernel], out_buffers(body, product.program.outputs))
+    choice = replace(schedule.choice, tiles=tiles | {"num_warps": schedule.num_warps})
+    grid = f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)"
+    calls = product.program.calls
+    row_kernel = product.kernel(choice, "looped", calls, lines, grid, suffix="rows")
+    return product.assembled([row_kernel], out_buffers(body, product.program.outputs))
 
 
 def _batch_position(product: Contraction, bound: str, block: str) -> list[str]:
@@ -69,6 +59,6 @@ def _batch_position(product: Contraction, bound: str, block: str) -> list[str]:
         return []
     return [
         f"num_blocks = tl.cdiv({bound}, {block})",
-        wide(product, "pid_b", "pid // num_blocks"),
+        product.wide("pid_b", "pid // num_blocks"),
         "pid = pid % num_blocks",
     ]

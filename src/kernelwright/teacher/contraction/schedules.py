@@ -7,6 +7,7 @@ from math import ceil, sqrt
 from kernelwright.teacher.contraction.parts import ROUNDED, Product, ProductSchedule
 
 NUM_SMS = 132
+"""The processors of an H200; twice as many programs keep the GPU busy."""
 BYTES_PER_S = 4.3e12
 LAUNCH_S = 4e-6
 SHARED_BYTES = 227 << 10
@@ -43,8 +44,8 @@ _IEEE_TILES = ((64, 64, 1, 4, 3), (128, 64, 1, 8, 3), (32, 64, 2, 4, 3), (16, 32
 
 
 def power_of_two(size: int) -> int:
-    """The least power of two that is not below `size`, which is at least 1."""
-    return 1 << (size - 1).bit_length()
+    """The least power of two that is not below `size`."""
+    return 1 << max(0, size - 1).bit_length()
 
 
 def tile_schedules(product: Product, mode: str) -> Iterator[ProductSchedule]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.rules import shifted
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TRIANGLES
-from kernelwright.teacher.tile.index import Index, operand_text
+from kernelwright.teacher.tile.index import Index, operand_text, shifted
 from kernelwright.teacher.tile.views import (
     Side,
     is_elementwise,
@@ -129,13 +128,13 @@ def _bounds(triangle: Call, rows: str, columns: str) -> tuple[list[str], list[st
     other = rows if columns == "k" else columns
     shift = diagonal if columns == "k" else -diagonal
     if is_lower == (columns == "k"):
-        return [], [shifted(_end(other), str(shift))]
-    return [shifted(_first(other), str(shift))], []
+        return [], [shifted(_end(other), shift)]
+    return [shifted(_first(other), shift)], []
 
 
 def _skip(triangle: Call, rows: str, columns: str) -> list[str]:
     """The text of the condition that no element of a result's tile is in the triangle, or none."""
-    diagonal = str(triangle.arg("diagonal"))
+    diagonal = triangle.arg("diagonal")
     if {rows, columns} != {"m", "n"}:
         return []
     if triangle.has(Trait.KEEPS_LOWER_TRIANGLE):

@@ -12,7 +12,7 @@ from math import ceil
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.contraction import CONTRACTIONS, Contraction, find
-from kernelwright.teacher.contraction.forms import split_k, tiled
+from kernelwright.teacher.contraction.forms import tile_forms
 from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.contraction.row_reduce import reduces_rows, row_reduce
 from kernelwright.teacher.contraction.rows import rows
@@ -22,12 +22,10 @@ from kernelwright.teacher.contraction.schedules import (
     NUM_SMS,
     estimate_s,
     fitted,
-    persistent,
-    sliced,
     tile_schedules,
 )
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 
 Form = Callable[[Contraction, ProductSchedule], Candidate]
 Item = tuple[Form, ProductSchedule]
@@ -55,15 +53,7 @@ def classify(program: Program) -> bool:
         first = dict(reversed(list(_schedules(product, "strict"))))
     except NotWritable:
         return False
-    return any(_is_written(form, product, schedule) for form, schedule in first.items())
-
-
-def _is_written(form: Form, product: Contraction, schedule: ProductSchedule) -> bool:
-    try:
-        form(product, schedule)
-    except NotWritable:
-        return False
-    return True
+    return any(is_writable(partial(form, product, one)) for form, one in first.items())
 
 
 def ways(program: Program, precision: str) -> list[Way]:
@@ -92,14 +82,11 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
     modes = _PRECISIONS[precision] if product.dtype == "float32" else ("ieee",)
     for mode in modes:
         tiles = tile_schedules(product, mode)
-        fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
-        for schedule in dict.fromkeys(fit):
-            if reduces_rows(product):
-                yield row_reduce, schedule
-                continue
-            yield tiled, schedule
-            yield from ((tiled, walking) for walking in persistent(product, schedule))
-            yield from ((split_k, sliced) for sliced in sliced(product, schedule))
+        if reduces_rows(product):
+            fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
+            yield from ((row_reduce, schedule) for schedule in dict.fromkeys(fit))
+        else:
+            yield from tile_forms(product, tiles, product.shared_bytes)
 
 
 def _estimate_s(product: Contraction, form: Form, schedule: ProductSchedule) -> float:

@@ -1,11 +1,10 @@
 """Interpolation: each output weighs the inputs around its place in the input."""
 
 from itertools import product
-from typing import NamedTuple
 
 from kernelwright.programs.program import Call
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import Dim, Index
 
 _LINEAR = ("linear", "bilinear", "trilinear")
@@ -13,15 +12,11 @@ _CUBIC = -0.75
 """The parameter of PyTorch's cubic convolution."""
 
 
-class Tap(NamedTuple):
-    """One of the inputs that count along a dimension."""
-
-    position: str
-    weight: str
-    """Nothing where it is 1."""
+Tap = tuple[str, str]
+"""The position of an input that counts along a dimension, and its weight; "" for a weight of 1."""
 
 
-def interpolate(body: PullBody, call: Call, index: Index, _: int) -> str:
+def interpolate(body: TileBody, call: Call, index: Index, _: int) -> str:
     """The rule of interpolate: the sum of all combinations of taps, each with its weight.
 
     Raises:
@@ -40,7 +35,7 @@ def interpolate(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.line(call, " + ".join(terms), index)
 
 
-def _taps(body: PullBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]]:
+def _taps(body: TileBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]]:
     """(positions, text of the weight) of each tap along one dimension; "" is a weight of 1."""
     value = body.operand(call)
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
@@ -51,12 +46,12 @@ def _taps(body: PullBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]
     rule = _linear if mode in _LINEAR else _cubic if mode == "bicubic" else _nearest
     conditions = body.conditions(dim)
     return [
-        (body.position(tap.position, size, length, conditions), tap.weight)
-        for tap in rule(body, call, at, dim)
+        (body.position(position, size, length, conditions), weight)
+        for position, weight in rule(body, call, at, dim)
     ]
 
 
-def _scale(body: PullBody, call: Call, at: int) -> str:
+def _scale(body: TileBody, call: Call, at: int) -> str:
     """Symbol of the scale: the distance in the input between two neighbouring outputs."""
     # As in PyTorch, a scale factor of the call counts, not the ratio of the rounded sizes.
     size, out_size = body.sizes.of(body.operand(call))[at], body.sizes.of(call.outputs[0])[at]
@@ -70,15 +65,15 @@ def _scale(body: PullBody, call: Call, at: int) -> str:
     return body.sizes.symbol(text, f"{call.outputs[0]}SCALE{at}")
 
 
-def _nearest(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
+def _nearest(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     size, scale = body.sizes.of(body.operand(call))[at], _scale(body, call, at)
     place = body.text(dim)
     if call.arg("mode") == "nearest-exact":
         place = f"({place} + 0.5)"
-    return [Tap(f"tl.minimum(({place} * {scale}).to(tl.int32), {size} - 1)", "")]
+    return [(f"tl.minimum(({place} * {scale}).to(tl.int32), {size} - 1)", "")]
 
 
-def _place(body: PullBody, call: Call, at: int, dim: Dim) -> str:
+def _place(body: TileBody, call: Call, at: int, dim: Dim) -> str:
     """Variable of the output's place in the input, a real number between two inputs."""
     scale, position = _scale(body, call, at), body.text(dim)
     if call.arg("align_corners"):
@@ -86,16 +81,16 @@ def _place(body: PullBody, call: Call, at: int, dim: Dim) -> str:
     return body.assign(f"({position} + 0.5) * {scale} - 0.5", "place")
 
 
-def _linear(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
+def _linear(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     size = body.sizes.of(body.operand(call))[at]
     # PyTorch moves places before the first input to the first input, except in cubic mode.
     place = body.assign(f"tl.maximum({_place(body, call, at, dim)}, 0.0)", "place")
     first = body.assign(f"tl.minimum({place}.to(tl.int32), {size} - 1)", "first")
     share = body.assign(f"tl.clamp({place} - {first}, 0.0, 1.0)", "share")
-    return [Tap(first, f"(1 - {share})"), Tap(f"tl.minimum({first} + 1, {size} - 1)", share)]
+    return [(first, f"(1 - {share})"), (f"tl.minimum({first} + 1, {size} - 1)", share)]
 
 
-def _cubic(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
+def _cubic(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     """Four taps with the weights of cubic convolution (Keys, 1981) with a = -0.75."""
     size, place = body.sizes.of(body.operand(call))[at], _place(body, call, at, dim)
     first = body.assign(f"tl.floor({place})", "first")
@@ -106,7 +101,7 @@ def _cubic(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
         position = f"tl.clamp({first} + {step}, 0.0, {size} - 1.0).to(tl.int32)"
         formula = _NEAR if step in (0, 1) else _FAR
         weight = body.assign(formula.format(x=distance, a=_CUBIC), "weight")
-        taps.append(Tap(position, weight))
+        taps.append((position, weight))
     return taps
 
 

@@ -3,12 +3,12 @@
 from kernelwright.ops.indexing import index_place
 from kernelwright.ops.rules import dim_index
 from kernelwright.programs.program import Call
-from kernelwright.teacher.movement.body import PullBody, Rules
+from kernelwright.teacher.tile.body import Rules, TileBody
 from kernelwright.teacher.tile.index import Dim, Index, align, replaced
 
 
 def _picked(
-    body: PullBody, value: str, at: int, indices: str, index: Index, *, wraps: bool = False
+    body: TileBody, value: str, at: int, indices: str, index: Index, *, wraps: bool = False
 ) -> Dim:
     """The dimension `at` of a value, with positions that another tensor holds.
 
@@ -29,13 +29,13 @@ def _picked(
     return body.position(text, size, length, body.conditions(*index))
 
 
-def _embedding(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _embedding(body: TileBody, call: Call, index: Index, _: int) -> str:
     weight, *rest = body.operand(call, "weight"), index[-1]
     row = _picked(body, weight, 0, body.operand(call), index[:-1])
     return body.value(weight, (row, *rest))
 
 
-def _index_select(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _index_select(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, indices = body.operand(call), body.operand(call, "index")
     if not index:
         return body.value(value, index)
@@ -44,7 +44,7 @@ def _index_select(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, replaced(index, at, _picked(body, value, at, indices, along)))
 
 
-def _gather(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _gather(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, indices = body.operand(call), body.operand(call, "index")
     if not body.shape(value):
         return body.value(value, ())
@@ -53,7 +53,7 @@ def _gather(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, replaced(tuple(moved), at, _picked(body, value, at, indices, index)))
 
 
-def _take_along_dim(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _take_along_dim(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, indices = body.operand(call), body.operand(call, "indices")
     at = dim_index(call.arg("dim"), len(index))
 
@@ -64,7 +64,7 @@ def _take_along_dim(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, replaced(seen(value), at, picked))
 
 
-def _index(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _index(body: TileBody, call: Call, index: Index, _: int) -> str:
     """The rule of x[i, :, j]: indices broadcast together, and other dimensions keep their order."""
     value = body.operand(call)
     names = {at: ref.name for at, ref in enumerate(call.arg("indices")) if ref is not None}
@@ -80,7 +80,7 @@ def _index(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, tuple(moved))
 
 
-def _one_hot(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _one_hot(body: TileBody, call: Call, index: Index, _: int) -> str:
     value = body.value(body.operand(call), index[:-1])
     return body.line(call, f"({value} == {body.text(index[-1])}).to(tl.int64)", index)
 

@@ -10,12 +10,12 @@ from kernelwright.ops.registry import names_with
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.fragments.fragment import CUTS
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.nodes.graph import KernelStage, Tensor
 from kernelwright.teacher.text.scope import IndexGroup, IndexScope
 from kernelwright.teacher.text.space import StageSpace, axis_texts
 from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.tile.body import TileBody
 from kernelwright.teacher.tile.index import AxisText, Index, Term, axes_of, times
 from kernelwright.teacher.tile.views import is_elementwise, is_view
 
@@ -53,13 +53,13 @@ def _is_of_one(call: Call) -> bool:
     return (is_view(call) or is_elementwise(call)) and len(list(call.refs())) == 1
 
 
-class _PulledBody(PullBody):
+class _PulledBody(TileBody):
     """A body over index variables, some of which are scalars instead of vectors of a tile."""
 
     def guarded(self, index: Index, condition: str) -> Index:
-        """As in `PullBody`, but the index itself if it has scalar positions alone."""
+        """As in `TileBody`, but the index itself if it has scalar positions alone."""
         # A scalar load takes no mask of the tile's shape, and its address is valid in any case.
-        is_tile = any(self.view[axis].bound or axis not in self._given for axis in axes_of(index))
+        is_tile = any(self.view[axis].bound or axis not in self._own for axis in axes_of(index))
         return super().guarded(index, condition) if is_tile else index
 
 
@@ -72,11 +72,8 @@ class Pulls:
         self._program = space.stage.graph.program
         self._sizes = ValueSizes(self._program)
 
-    def lines(self, tensor: Tensor) -> tuple[list[str], list[str]]:
+    def lines(self, tensor: Tensor) -> list[str]:
         """The lines that compute a pulled value in the variable of its node.
-
-        Returns:
-            (lines, names of the inputs that the lines load).
 
         Raises:
             NotWritable: an operator on the way has no kernel text.
@@ -100,8 +97,7 @@ class Pulls:
         dims = [symbol for read in tensor.reads for symbol in self._sizes.of(read.name)]
         for symbol, size in self._sizes.needed([*lines, *dims]).items():
             self._scope.sizes[symbol] = self._sizes.closed(size)
-        words = " ".join(lines)
-        return lines, [read.name for read in tensor.reads if f"{read.name}_ptr" in words]
+        return lines
 
     def _axis(self, group: IndexGroup) -> AxisText:
         bound = self._scope.count(group) if group.is_masked else ""

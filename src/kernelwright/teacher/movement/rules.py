@@ -2,30 +2,32 @@
 
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call
-from kernelwright.teacher.movement.body import PullBody, Rules
 from kernelwright.teacher.movement.interpolate import interpolate
 from kernelwright.teacher.movement.picks import PICKS
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import literal
 from kernelwright.teacher.text.moved_sizes import piece, slice_range, tensors
+from kernelwright.teacher.tile.body import Rules, TileBody
 from kernelwright.teacher.tile.index import (
     Dim,
     Index,
+    all_of,
     factor,
     is_variable,
     operand_text,
     replaced,
+    shifted,
     times,
 )
 
 
-def _along(body: PullBody, call: Call, name: str = "dim") -> tuple[str, int]:
+def _along(body: TileBody, call: Call, name: str = "dim") -> tuple[str, int]:
     """(name of the input, dimension that the attribute `name` gives)."""
     value = body.operand(call)
     return value, dim_index(call.arg(name), len(body.shape(value)))
 
 
-def _moved(body: PullBody, value: str, at: int, text: str, *given: Dim) -> Dim:
+def _moved(body: TileBody, value: str, at: int, text: str, *given: Dim) -> Dim:
     """The dimension `at` of a value, with positions given by a text.
 
     Args:
@@ -35,19 +37,10 @@ def _moved(body: PullBody, value: str, at: int, text: str, *given: Dim) -> Dim:
     return body.position(text, size, length, body.conditions(*given))
 
 
-def shifted(text: str, by: str) -> str:
-    """Text of `text` + `by`; a `by` that begins with "-" is subtracted."""
-    if by == "0":
-        return text
-    if by.startswith("-"):
-        return f"{text} - {by[1:]}"
-    return by if text == "0" else f"{text} + {by}"
-
-
 # Cuts
 
 
-def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _slice(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     size = body.sizes.of(value)[at]
     start, step = call.arg("start") or 0, call.arg("step")
@@ -61,17 +54,21 @@ def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, replaced(index, at, moved))
 
 
-def _select(body: PullBody, call: Call, index: Index, output: int) -> str:
+def _select(body: TileBody, call: Call, index: Index, output: int) -> str:
     value, at = _along(body, call)
     number = output if call.op == "unbind" else call.arg("index")
-    text = str(number)
-    if number < 0:
-        wanted = f"{body.sizes.of(value)[at]} - {-number}"
-        text = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
-    return body.value(value, (*index[:at], _moved(body, value, at, text), *index[at:]))
+    moved = _moved(body, value, at, _place(body, call, value, at, number))
+    return body.value(value, (*index[:at], moved, *index[at:]))
 
 
-def _unfold(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _place(body: TileBody, call: Call, value: str, at: int, number: int) -> str:
+    """Text of the position `number` along a dimension; negative numbers count from the end."""
+    if number >= 0:
+        return str(number)
+    return body.sizes.symbol(f"{body.sizes.of(value)[at]} - {-number}", f"{call.outputs[0]}AT")
+
+
+def _unfold(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call, "dimension")
     *rest, inner = index
     outer = rest[at]
@@ -79,7 +76,7 @@ def _unfold(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, replaced(tuple(rest), at, _moved(body, value, at, text, outer, inner)))
 
 
-def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
+def _split(body: TileBody, call: Call, index: Index, output: int) -> str:
     value, at = _along(body, call)
     start, _ = piece(call, body.sizes.of(value)[at], output)
     first = start if start.isdigit() else body.sizes.symbol(start, f"{call.outputs[output]}START")
@@ -90,7 +87,7 @@ def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
 # Joins
 
 
-def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _cat(body: TileBody, call: Call, index: Index, _: int) -> str:
     # Each part is loaded only where the position lies in the part, so each element is read once.
     names = tensors(call)
     at = dim_index(call.arg("dim"), len(body.shape(names[0])))
@@ -112,7 +109,7 @@ def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
     return text
 
 
-def _stack(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _stack(body: TileBody, call: Call, index: Index, _: int) -> str:
     names = tensors(call)
     at = dim_index(call.arg("dim"), len(index))
     position, rest, text = body.text(index[at]), replaced(index, at), ""
@@ -124,7 +121,7 @@ def _stack(body: PullBody, call: Call, index: Index, _: int) -> str:
     return text
 
 
-def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _pad(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, pad = body.operand(call), call.arg("pad")
     shape, moved, tests = body.shape(value), list(index), list[str]()
     for i in range(len(pad) // 2):
@@ -133,7 +130,7 @@ def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
         if not (before or after):
             continue
         position = body.text(index[at])
-        source = shifted(position, str(-before)) if before else position
+        source = shifted(position, -before) if before else position
         source = source if is_variable(source) else body.assign(source)
         mine = [f"{source} >= 0"] if before > 0 else []
         mine += [f"{source} < {body.sizes.of(value)[at]}"] if after > 0 else []
@@ -145,8 +142,7 @@ def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
         return text
     # A masked load gives 0, and calls in front of the padding may turn this 0 into something else.
     fill = _constant(call.arg("value") or 0, call.types[0].dtype)
-    where = " & ".join(f"({test})" for test in tests) if len(tests) > 1 else tests[0]
-    return body.line(call, f"tl.where({where}, {text}, {fill})", index)
+    return body.line(call, f"tl.where({all_of(tests)}, {text}, {fill})", index)
 
 
 def _constant(value: float, dtype: str) -> str:
@@ -156,22 +152,19 @@ def _constant(value: float, dtype: str) -> str:
 # Parts written anew
 
 
-def _select_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _select_scatter(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
-    source, rest, number = body.operand(call, "src"), replaced(index, at), call.arg("index")
+    source, rest = body.operand(call, "src"), replaced(index, at)
     # A dimension of size 1 is overwritten as a whole.
     if not index[at]:
         return body.value(source, rest)
-    place = str(number)
-    if number < 0:
-        wanted = f"{body.sizes.of(value)[at]} - {-number}"
-        place = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
+    place = _place(body, call, value, at, call.arg("index"))
     is_there = f"{body.text(index[at])} == {place}"
     part = body.value(source, body.guarded(rest, is_there))
     return body.line(call, f"tl.where({is_there}, {part}, {body.value(value, index)})", index)
 
 
-def _slice_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _slice_scatter(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     source, step = body.operand(call, "src"), call.arg("step")
     length = body.shape(source)[at]
@@ -189,18 +182,18 @@ def _slice_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
     text = position if step == 1 else f"{position} // {step}"
     moved = body.position(text, count, length, (*body.conditions(index[at]), *tests))
     part = body.value(source, replaced(index, at, moved))
-    where = " & ".join(f"({test})" for test in tests)
-    return body.line(call, f"tl.where({where}, {part}, {body.value(value, index)})", index)
+    text = f"tl.where({all_of(tests)}, {part}, {body.value(value, index)})"
+    return body.line(call, text, index)
 
 
 # Rearrangements
 
 
-def _flip(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _flip(body: TileBody, call: Call, index: Index, _: int) -> str:
     return body.value(body.operand(call), body.reversed(index, call.arg("dims")))
 
 
-def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _roll(body: TileBody, call: Call, index: Index, _: int) -> str:
     value = body.operand(call)
     shifts, dims = (
         option if isinstance(option, tuple) else (option,)
@@ -216,13 +209,13 @@ def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, tuple(moved))
 
 
-def _rolled(body: PullBody, call: Call, text: str, size: str, shift: int, at: int) -> str:
+def _rolled(body: TileBody, call: Call, text: str, size: str, shift: int, at: int) -> str:
     # The wrapper's `%` is Python's and never negative. A kernel's `%` has the dividend's sign.
     back = body.sizes.symbol(f"-({shift}) % ({size})", f"{call.outputs[0]}SHIFT{at}")
     return f"({text} + {back}) % {factor(size)}"
 
 
-def _roll_flat(body: PullBody, call: Call, index: Index, shift: int) -> str:
+def _roll_flat(body: TileBody, call: Call, index: Index, shift: int) -> str:
     """A roll without `dims`: over all elements, in the order of a contiguous tensor."""
     value = body.operand(call)
     text = body.flat(index)
@@ -231,7 +224,7 @@ def _roll_flat(body: PullBody, call: Call, index: Index, shift: int) -> str:
     return body.value(value, body.unflatten(rolled, value, body.conditions(*index)))
 
 
-def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _repeat(body: TileBody, call: Call, index: Index, _: int) -> str:
     value = body.operand(call)
     shape, sizes = body.shape(value), body.sizes.of(value)
     repeats = call.arg("repeats")[len(index) - len(shape) :]
@@ -245,10 +238,10 @@ def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.value(value, tuple(moved))
 
 
-def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _triangle(body: TileBody, call: Call, index: Index, _: int) -> str:
     kept = body.kept(call, index)
     # Masks along a diagonal break loads up: not in loops, which visit few blocks outside.
-    inner = index if body.is_looped else body.guarded(index, kept)
+    inner = index if body.loop else body.guarded(index, kept)
     text = body.value(body.operand(call), inner)
     return body.line(call, f"tl.where({kept}, {text}, {_constant(0, call.types[0].dtype)})", index)
 
@@ -271,11 +264,11 @@ def _scalar(value: float, dtype: str) -> str:
     return f"tl.full((), {_constant(value, dtype)}, {triton_dtype(dtype)})"
 
 
-def _filled(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _filled(body: TileBody, call: Call, index: Index, _: int) -> str:
     return body.line(call, filled(call), index)
 
 
-def _arange(body: PullBody, call: Call, index: Index, _: int) -> str:
+def _arange(body: TileBody, call: Call, index: Index, _: int) -> str:
     """The rule of arange: the position along the axis, times the step, plus the start."""
     dtype, start, step = call.types[0].dtype, call.arg("start"), call.arg("step")
     if not index[0]:

@@ -5,32 +5,22 @@ pulls the elements that it needs. Outputs of one shape share a kernel.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from math import prod
 from typing import Self
 
-from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.core.candidate import Candidate
+from kernelwright.ops.operator import TensorType
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
-from kernelwright.teacher.movement.body import PullBody
 from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.movement.rules import RULES
-from kernelwright.teacher.source import Buffer, Kernel, kernel_name
+from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.value_sizes import ValueSizes
-from kernelwright.teacher.tile.index import (
-    AxisText,
-    Dim,
-    Index,
-    View,
-    flat_axis,
-    times,
-)
-from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers
+from kernelwright.teacher.tile.index import memory_order
+from kernelwright.teacher.tile.program import TileChoice, TileProgram, out_buffers, tile_axes
 from kernelwright.teacher.tile.views import is_view
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 
 _ELEMENTS = ((1024, 4), (2048, 8), (512, 4), (4096, 8), (256, 2), (2048, 4))
 """The elements of a program's tile, and its num_warps."""
@@ -38,32 +28,22 @@ _MAX_COLUMNS = (1024, 256, 64)
 """The most columns of a tile. Shorter rows mean more rows, which suits reads across rows."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MovedTile:
-    """The tile that one program makes."""
-
-    elements: int
-    num_warps: int
-    max_columns: int
+MovedTile = tuple[int, int, int]
+"""Elements of the tile that one program makes, num_warps, the most columns."""
 
 
 def classify(program: Program) -> bool:
     """Whether the program moves elements, and does nothing else but pointwise calls."""
-    try:
-        _write(program, MovedTile(elements=256, num_warps=4, max_columns=256))
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: _write(program, (256, 4, 256)))
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     """Every way to write the program, best first."""
-    tiles = [
-        MovedTile(elements=elements, num_warps=warps, max_columns=columns)
+    return [
+        Way(columns, partial(_write, program, (elements, warps, columns)))
         for columns in _MAX_COLUMNS
         for elements, warps in _ELEMENTS
     ]
-    return [Way(tile.max_columns, partial(_write, program, tile)) for tile in tiles]
 
 
 def _write(program: Program, tile: MovedTile) -> Candidate:
@@ -80,12 +60,10 @@ def _write(program: Program, tile: MovedTile) -> Candidate:
     for value_type, names in _groups(program, sizes):
         # Trials add symbols to forks of the sizes; those of the chosen part are kept.
         part = _MovedPart.best(program, sizes, value_type, names)
-        sizes = part.sizes
-        kernels.append(part.kernel(tile))
+        sizes = part.texts
+        kernels.append(part.written(tile))
         buffers += part.buffers
-    named = [size for part in kernels for size in (*part.sizes, part.grid)]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    return assemble(program, sizes.needed(named), buffers, kernels, is_wide(program))
+    return part.assembled(kernels, buffers)
 
 
 def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, list[str]]]:
@@ -98,7 +76,7 @@ def _groups(program: Program, sizes: ValueSizes) -> Iterator[tuple[TensorType, l
         yield program.type_of(names[0]), names
 
 
-class _MovedPart:
+class _MovedPart(TileProgram):
     """The kernel of some outputs of one shape, and their buffers."""
 
     def __init__(
@@ -118,13 +96,17 @@ class _MovedPart:
         Raises:
             NotWritable: a call is neither pointwise nor moves elements.
         """
-        self.program, self.sizes, self._names = program, sizes, names
-        self._is_wide = is_wide(program)
-        index, self.view, self._lengths = _tile(sizes, made, names[0], columns)
-        self.body = PullBody(program, self.view, sizes, RULES, is_wide=self._is_wide)
+        self.program, self.texts, self._names = program, sizes, names
+        # Columns are the last dimensions in memory, rows the others.
+        order = memory_order(tuple(range(made.rank)), made.layout)
+        wide = [at for at in order if made.shape[at] > 1]
+        split = len(wide) - columns
+        members = {"m": wide[:split], "n": wide[split:]}
+        index, self.view, self._lengths = tile_axes(sizes, names[0], members)
+        self.pulled = self.body(self.view)
         for name in names:
-            self.body.pull(name, index)
-        self.buffers = out_buffers(self.body, tuple(names))
+            self.pulled.pull(name, index)
+        self.buffers = out_buffers(self.pulled, tuple(names))
 
     @classmethod
     def best(
@@ -139,29 +121,27 @@ class _MovedPart:
                 return part
         return cls(program, sizes.fork(), made, names, min(1, rank))
 
-    def kernel(self, tile: MovedTile) -> Kernel:
+    def written(self, tile: MovedTile) -> Kernel:
         """The kernel in tiles of this many elements."""
-        blocks = self._blocks(tile)
-        plan = KernelPlan(
-            kernel=kernel_name(self.program, values=self._names),
-            fuses=tuple(call.op for call in behind(self.program, self._names)),
-            loop="pull",
-            tiles={**blocks, "num_warps": tile.num_warps},
+        elements, num_warps, max_columns = tile
+        choice = TileChoice(
+            tiles={**self._blocks(elements, max_columns), "num_warps": num_warps},
             why="every element is read where it is needed: only indices are computed",
         )
-        stores = [self.body.store(f"{name}_ptr", name) for name in self._names]
-        lines = [*self._place(), *self.body.slices(), *self.body.lines, *stores]
+        stores = [self.pulled.store(f"{name}_ptr", name) for name in self._names]
+        lines = [*self._place(), *self.pulled.slices(), *self.pulled.lines, *stores]
         grid = " * ".join(
             f"triton.cdiv({self.view[axis].bound}, BLOCK_{axis.upper()})" for axis in self.view
         )
-        return kernel(plan, lines, f"({grid or '1'},)", self.sizes.symbols)
+        calls = behind(self.program, self._names)
+        return self.kernel(choice, "pull", calls, lines, f"({grid or '1'},)", values=self._names)
 
-    def _blocks(self, tile: MovedTile) -> dict[str, int]:
+    def _blocks(self, elements: int, max_columns: int) -> dict[str, int]:
         """The tile's sides: rows as long as possible, then as many rows as fit."""
         if "n" not in self._lengths:
             return {}
-        columns = min(power_of_two(self._lengths["n"]), tile.elements, tile.max_columns)
-        rows = min(power_of_two(self._lengths.get("m", 1)), tile.elements // columns)
+        columns = min(power_of_two(self._lengths["n"]), elements, max_columns)
+        rows = min(power_of_two(self._lengths.get("m", 1)), elements // columns)
         return (
             {"BLOCK_M": rows, "BLOCK_N": columns} if "m" in self._lengths else {"BLOCK_N": columns}
         )
@@ -170,7 +150,7 @@ class _MovedPart:
         """Lines that compute the program's tile: offs_m and offs_n."""
         if not self.view:
             return []
-        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self.is_wide else "")
         first = {"n": pid}
         lines = []
         if "m" in self.view:
@@ -180,31 +160,3 @@ class _MovedPart:
             block = f"BLOCK_{axis.upper()}"
             lines.append(f"offs_{axis} = {start} * {block} + tl.arange(0, {block})")
         return lines
-
-
-def _tile(
-    sizes: ValueSizes, made: TensorType, name: str, columns: int
-) -> tuple[Index, View, dict[str, int]]:
-    """(index of the outputs, the kernel's axes "m" and "n", their lengths).
-
-    Args:
-        columns: number of the last dimensions in memory that walk the axis "n".
-    """
-    shape, texts = made.shape, sizes.of(name)
-    order = list(range(len(shape)))
-    if made.layout is Layout.CHANNELS_LAST:
-        order = [0, *order[2:], 1]
-    wide = [at for at in order if shape[at] > 1]
-    dims: dict[int, Dim] = {}
-    view: dict[str, AxisText] = {}
-    lengths: dict[str, int] = {}
-    split = len(wide) - columns
-    for axis, members in (("m", wide[:split]), ("n", wide[split:])):
-        if not members:
-            continue
-        walked = flat_axis(axis, [texts[at] for at in members], [shape[at] for at in members])
-        dims |= dict(zip(members, walked, strict=True))
-        bound = sizes.symbol(times(*(texts[at] for at in members)), axis.upper())
-        view[axis] = AxisText(f"offs_{axis}", "[:, None]" if axis == "m" else "[None, :]", bound)
-        lengths[axis] = prod(shape[at] for at in members)
-    return tuple(dims.get(at, ()) for at in range(len(shape))), view, lengths

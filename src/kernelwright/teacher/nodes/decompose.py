@@ -1,20 +1,19 @@
 """Program -> graph of primitive nodes: one rule an operator, pointwise ones all by one."""
 
-from collections.abc import Callable
-
 from kernelwright.ops.operator import ParameterKind
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.build import map_refs
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.movement.rules import CONSTANTS, MOVES, filled
 from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue
-from kernelwright.teacher.text.expressions import NotWritable, expression, is_pointwise
+from kernelwright.teacher.nodes.rule_writer import Rule, RuleWriter
+from kernelwright.teacher.text.expressions import (
+    SELECTORS,
+    NotWritable,
+    expression,
+    is_pointwise,
+)
 from kernelwright.teacher.tile.views import is_view, source
-
-Rule = Callable[[NodeGraph, Call], None]
-
-_SELECTORS = {"condition", "mask"}
-"""Parameters that choose rather than compute: never widened."""
 
 
 def decompose(program: Program, rules: dict[str, Rule]) -> NodeGraph:
@@ -30,11 +29,11 @@ def decompose(program: Program, rules: dict[str, Rule]) -> NodeGraph:
     for call in program.calls:
         before = set(graph.nodes)
         if is_pointwise(call.op):
-            pointwise(graph, call)
+            _pointwise(RuleWriter(graph, call))
         elif call.op in rules:
-            rules[call.op](graph, call)
+            rules[call.op](RuleWriter(graph, call))
         elif call.op in CONSTANTS:
-            _constant(graph, call)
+            _constant(RuleWriter(graph, call))
         elif call.op in MOVES:
             graph.pull(call)
         else:
@@ -77,47 +76,34 @@ def positions_apart(program: Program) -> Program:
     return Program(program.inputs, tuple(calls), program.outputs)
 
 
-def operand(graph: NodeGraph, call: Call, parameter: str = "input") -> NodeValue:
-    """The value that a tensor parameter of a call names.
-
-    Raises:
-        NotWritable: the argument is a number or None.
-    """
-    ref = call.arg(parameter)
-    if not isinstance(ref, Ref):
-        raise NotWritable(f"{call.op}: {parameter} is not a tensor")
-    return graph.values[ref.name]
-
-
-def _constant(graph: NodeGraph, call: Call) -> None:
+def _constant(writer: RuleWriter) -> None:
     """Adds the node of a call that makes one number in place of each element (full, zeros_like)."""
-    [name], [result_type] = call.outputs, call.types
+    graph, call = writer.graph, writer.call
     like = next(call.refs(), None)
-    dims = graph.values[like].dims if like else tuple(map(graph.axes.new, result_type.shape))
-    graph.map(name, call.op, filled(call), [], result_type.dtype)
-    graph.values[name] = NodeValue(name, dims, result_type)
+    new = graph.axes.new
+    dims = graph.values[like].dims if like else tuple(map(new, call.types[0].shape))
+    writer.end(filled(call), [], dims)
 
 
-def pointwise(graph: NodeGraph, call: Call) -> None:
+def _pointwise(writer: RuleWriter) -> None:
     """Adds the node of a pointwise call, over the axes to which its operands broadcast.
 
     Raises:
         NotWritable: the operator has no text with these arguments, or operands share no axes.
     """
+    call = writer.call
     texts: dict[str, str] = {}
     values: list[NodeValue] = []
     makes_float = is_float(call.types[0].dtype)
     for param in call.operator.params:
         if param.kind is ParameterKind.ATTRIBUTE or not isinstance(call.arg(param.name), Ref):
             continue
-        value = operand(graph, call, param.name)
+        value = writer.operand(param.name)
         values.append(value)
         # Integers become fp32 before they meet floats, as PyTorch promotes them. Conditions and
         # masks stay truth values.
-        widen = makes_float and not value.is_float and param.name not in _SELECTORS
+        widen = makes_float and not value.is_float and param.name not in SELECTORS
         texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
-    dims = graph.axes.broadcast([value.dims for value in values])
-    [name], [result_type] = call.outputs, call.types
-    text = expression(call, texts, graph.rounded)
-    graph.map(name, call.op, text, [value.node for value in values], result_type.dtype)
-    graph.values[name] = NodeValue(name, dims, result_type)
+    dims = writer.graph.axes.broadcast([value.dims for value in values])
+    text = expression(call, texts, writer.graph.rounded)
+    writer.end(text, [value.node for value in values], dims)

@@ -4,12 +4,11 @@ product of two vectors, then the function of this number."""
 from collections.abc import Sequence
 
 from kernelwright.ops.rules import dim_index
-from kernelwright.teacher.nodes.decompose import Rule
-from kernelwright.teacher.nodes.loss_writer import KEEP_NAN, LossWriter, rule_of
+from kernelwright.teacher.nodes.rule_writer import KEEP_NAN, Rule, RuleWriter
 from kernelwright.teacher.text.expressions import NotWritable, literal
 
 
-def _distance(writer: LossWriter, part: str, first: str, second: str, axes: Sequence[int]) -> str:
+def _distance(writer: RuleWriter, part: str, first: str, second: str, axes: Sequence[int]) -> str:
     """Adds the norm of first - second + eps over axes.
 
     Raises:
@@ -28,7 +27,7 @@ def _distance(writer: LossWriter, part: str, first: str, second: str, axes: Sequ
     raise NotWritable(f"distance of order {power}")
 
 
-def _triplet(writer: LossWriter) -> None:
+def _triplet(writer: RuleWriter) -> None:
     nodes, dims = writer.operands("anchor", "positive", "negative")
     anchor, positive, negative = nodes.values()
     axes = dims[-1]
@@ -41,7 +40,7 @@ def _triplet(writer: LossWriter) -> None:
     writer.finish(writer.node("loss", text, [near, far]), dims[:-1])
 
 
-def _pairwise_distance(writer: LossWriter) -> None:
+def _pairwise_distance(writer: RuleWriter) -> None:
     nodes, dims = writer.operands("x1", "x2")
     distance = _distance(writer, "distance", nodes["x1"], nodes["x2"], dims[-1])
     kept = (*dims[:-1], ()) if writer.arg("keepdim") else dims[:-1]
@@ -49,7 +48,7 @@ def _pairwise_distance(writer: LossWriter) -> None:
 
 
 def _products(
-    writer: LossWriter, first: str, second: str, axes: Sequence[int]
+    writer: RuleWriter, first: str, second: str, axes: Sequence[int]
 ) -> tuple[str, str, str]:
     """Adds three inner products over axes: (first . second, first . first, second . second)."""
     pairs = {"dot": (first, second), "own": (first, first), "others": (second, second)}
@@ -61,7 +60,7 @@ def _products(
     return dot, square_1, square_2
 
 
-def _cosine_similarity(writer: LossWriter) -> None:
+def _cosine_similarity(writer: RuleWriter) -> None:
     nodes, dims = writer.operands("x1", "x2")
     at, eps = dim_index(writer.arg("dim"), len(dims)), literal(writer.arg("eps"))
     dot, square_1, square_2 = _products(writer, nodes["x1"], nodes["x2"], dims[at])
@@ -70,7 +69,7 @@ def _cosine_similarity(writer: LossWriter) -> None:
     writer.finish(cosine, (*dims[:at], *dims[at + 1 :]), how="none")
 
 
-def _cosine_embedding(writer: LossWriter) -> None:
+def _cosine_embedding(writer: RuleWriter) -> None:
     nodes, dims = writer.operands("input1", "input2")
     target = writer.operand("target")
     dot, square_1, square_2 = _products(writer, nodes["input1"], nodes["input2"], dims[-1])
@@ -85,8 +84,8 @@ def _cosine_embedding(writer: LossWriter) -> None:
 
 
 DISTANCES: dict[str, Rule] = {
-    "triplet_margin_loss": rule_of(_triplet),
-    "pairwise_distance": rule_of(_pairwise_distance),
-    "cosine_similarity": rule_of(_cosine_similarity),
-    "cosine_embedding_loss": rule_of(_cosine_embedding),
+    "triplet_margin_loss": _triplet,
+    "pairwise_distance": _pairwise_distance,
+    "cosine_similarity": _cosine_similarity,
+    "cosine_embedding_loss": _cosine_embedding,
 }

@@ -4,15 +4,16 @@ Composite operators (softmax, layer_norm ...) are taken apart into these by `dec
 emitted from them, whatever operators they came from.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Input, Program
 from kernelwright.teacher.nodes.axes import AxisTable, Dims
 from kernelwright.teacher.text.divisions import rounded_values
 from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.tile.index import memory_order
 
 MAX_INT32 = 2**31 - 1
 
@@ -88,10 +89,7 @@ class Tensor:
     @property
     def order(self) -> tuple[int, ...]:
         """All axes of the tensor in memory order, slowest first."""
-        dims = self.dims
-        if self.type.layout is Layout.CHANNELS_LAST:
-            dims = (dims[0], *dims[2:], dims[1])
-        return tuple(axis for dim in dims for axis in dim)
+        return tuple(axis for dim in memory_order(self.dims, self.type.layout) for axis in dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +103,29 @@ class NodeValue:
     @property
     def is_float(self) -> bool:
         return is_float(self.type.dtype)
+
+
+def nodes_behind(
+    nodes: Mapping[str, Node],
+    wanted: Iterable[str],
+    known: Container[str] = (),
+    *,
+    passes_reductions: bool = True,
+) -> set[str]:
+    """Names of the nodes that `wanted` depends on, with `wanted` itself.
+
+    Args:
+        known: nodes that are left out, with all that only they depend on.
+        passes_reductions: False if the search stops at reductions, which are in the result.
+    """
+    live: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        name = stack.pop()
+        if name not in live and name not in known:
+            live.add(name)
+            stack += nodes[name].args if passes_reductions or not nodes[name].reduce else ()
+    return live
 
 
 class NodeGraph:
@@ -122,9 +143,8 @@ class NodeGraph:
         self.axes = AxisTable()
         self.nodes: dict[str, Node] = {}
         self.values: dict[str, NodeValue] = {}
-        self.reduced: list[tuple[int, ...]] = []
-        """Axes of each reduction so far, as they were then."""
         self.reduced_by: dict[str, tuple[int, ...]] = {}
+        """Reduction -> its axes, as they were then."""
         self.constants: dict[int, int] = {}
         """Axes whose size an attribute fixes: groups."""
         self.makers: dict[str, Call] = {}
@@ -146,62 +166,14 @@ class NodeGraph:
             NotWritable: the call moves the result of a reduction.
         """
         # Lines that pull a value load inputs again, and a reduction's result is in no memory yet.
-        if any(self._is_reduced(self.values[name].node) for name in call.refs()):
+        operands = nodes_behind(self.nodes, [self.values[name].node for name in call.refs()])
+        if any(self.nodes[name].reduce for name in operands):
             raise NotWritable(f"{call.op} of what a reduction has made")
         for name, result_type in zip(call.outputs, call.types, strict=True):
             dims = tuple(self.axes.new(size) for size in result_type.shape)
             self.nodes[name] = Node(name, "", "", (), result_type.dtype)
             self.values[name] = NodeValue(name, dims, result_type)
             self.pulled.append(name)
-
-    def _is_reduced(self, name: str) -> bool:
-        """Whether a node depends on a reduction, or is one."""
-        stack, seen = [name], {name}
-        while stack:
-            node = self.nodes[stack.pop()]
-            if node.reduce:
-                return True
-            stack += [arg for arg in node.args if arg not in seen]
-            seen.update(node.args)
-        return False
-
-    def map(self, name: str, op: str, text: str, args: Iterable[str], dtype: str) -> str:
-        """Add an assignment, and return its name.
-
-        Args:
-            name: of the node.
-            op: operator that the assignment is part of.
-            text: Triton expression over the names in `args`.
-            dtype: of the result.
-        """
-        self.nodes[name] = Node(name, op, text, tuple(dict.fromkeys(args)), dtype)
-        return name
-
-    def reduce(
-        self,
-        name: str,
-        op: str,
-        kind: str,
-        of: str,
-        axes: Sequence[int],
-        dtype: str = "float32",
-        pair: ReductionPair | None = None,
-    ) -> str:
-        """Add a reduction of a node, and return its name.
-
-        Args:
-            kind: "sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin".
-            of: node that is reduced.
-            axes: axes to reduce. Without axes, one element is left alone and the node is a map.
-            pair: the pair whose second reduction this is.
-        """
-        if not axes:
-            # The position of a single element is 0; the comparison gives it the tile's shape.
-            text = f"tl.where({of} == {of}, 0, 0)" if kind in ("argmax", "argmin") else of
-            return self.map(name, op, text, [of], dtype)
-        self.nodes[name] = Node(name, op, "", (of,), dtype, kind, pair)
-        self.reduced_by[name] = tuple(axes)
-        return name
 
     def settled(self, inputs: Sequence[Tensor]) -> dict[str, Node]:
         """Every node with its axes, once no rule changes axes any more.

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.nodes.axes import Dims
-from kernelwright.teacher.nodes.decompose import Rule
 from kernelwright.teacher.nodes.distances import DISTANCES
 from kernelwright.teacher.nodes.graph import POSITION, NodeValue, count
-from kernelwright.teacher.nodes.loss_writer import KEEP_NAN, LossWriter, rule_of
 from kernelwright.teacher.nodes.reductions import exponentials, over, without
+from kernelwright.teacher.nodes.rule_writer import KEEP_NAN, Rule, RuleWriter
 from kernelwright.teacher.text.expressions import NotWritable, literal
 
 _ELEMENTS = {
@@ -58,7 +57,7 @@ def _template(call: Call) -> str:
     return _ELEMENTS[call.op]
 
 
-def _elementwise(writer: LossWriter) -> None:
+def _elementwise(writer: RuleWriter) -> None:
     """The rule of losses that are computed element by element and then reduced."""
     params = writer.call.operator.params
     names = [p.name for p in params if isinstance(writer.arg(p.name), Ref)]
@@ -75,7 +74,7 @@ def _elementwise(writer: LossWriter) -> None:
     writer.finish(loss, dims)
 
 
-def _batch_mean(writer: LossWriter, loss: str, dims: Dims) -> None:
+def _batch_mean(writer: RuleWriter, loss: str, dims: Dims) -> None:
     """Adds the sum of the losses divided by the batch size, the call's result."""
     # COUNT is the number of elements that a reduction reduces. Samples are summed first, so that
     # the last reduction runs over the batch and COUNT is its size.
@@ -89,7 +88,7 @@ def _batch_mean(writer: LossWriter, loss: str, dims: Dims) -> None:
 # Classes
 
 
-def _classes(writer: LossWriter) -> tuple[NodeValue, NodeValue, Dims]:
+def _classes(writer: RuleWriter) -> tuple[NodeValue, NodeValue, Dims]:
     """(scores, target, dimensions of a sample's loss); axes that are the same are united.
 
     Shapes: scores (N, C, *rest), target (N, *rest) of classes or (N, C, *rest) of probabilities.
@@ -114,7 +113,7 @@ def _classes(writer: LossWriter) -> tuple[NodeValue, NodeValue, Dims]:
     return scores, target, dims
 
 
-def _chosen(writer: LossWriter, part: str, of: str, target: NodeValue, axes: Sequence[int]) -> str:
+def _chosen(writer: RuleWriter, part: str, of: str, target: NodeValue, axes: Sequence[int]) -> str:
     """Adds the element of `of` at the target's class."""
     # A graph of loads, maps and reductions has no gather: a sum with one term takes its place.
     text = f"tl.where({POSITION} == {target.node}, {of}, 0.0)"
@@ -122,7 +121,7 @@ def _chosen(writer: LossWriter, part: str, of: str, target: NodeValue, axes: Seq
     return writer.reduce(part, masked, axes)
 
 
-def _share(writer: LossWriter, target: NodeValue, axes: Sequence[int]) -> str:
+def _share(writer: RuleWriter, target: NodeValue, axes: Sequence[int]) -> str:
     """Adds the weight of a sample: that of its class, or 1, and 0 if the target is ignored."""
     text, args = f"({target.node} != {writer.arg('ignore_index')})", [target.node]
     if isinstance(writer.arg("weight"), Ref):
@@ -132,7 +131,7 @@ def _share(writer: LossWriter, target: NodeValue, axes: Sequence[int]) -> str:
     return writer.node("share", f"{text}.to(tl.float32)", args)
 
 
-def _nll(writer: LossWriter) -> None:
+def _nll(writer: RuleWriter) -> None:
     scores, target, dims = _classes(writer)
     axes = over(scores, [1])
     picked = _chosen(writer, "picked", scores.node, target, axes)
@@ -141,13 +140,11 @@ def _nll(writer: LossWriter) -> None:
     writer.finish(loss, dims, share)
 
 
-def _cross_entropy(writer: LossWriter) -> None:
+def _cross_entropy(writer: RuleWriter) -> None:
     """The rule of cross_entropy, with targets of classes or of probabilities."""
     scores, target, dims = _classes(writer)
     axes, smoothing = over(scores, [1]), writer.arg("label_smoothing")
-    top, _, total = exponentials(
-        writer.graph, writer.call.op, writer.call.outputs[0], scores.node, axes
-    )
+    top, _, total = exponentials(writer, scores.node, axes)
     norm = writer.node("norm", f"{top} + tl.log({total})", [top, total])
     surprise = writer.node("surprise", f"{norm} - {scores.node}", [norm, scores.node])
     if isinstance(writer.arg("weight"), Ref):
@@ -169,7 +166,7 @@ def _cross_entropy(writer: LossWriter) -> None:
     writer.finish(loss, dims, share)
 
 
-def _smoothed(writer: LossWriter, loss: str, surprise: str, axes: Sequence[int]) -> str:
+def _smoothed(writer: RuleWriter, loss: str, surprise: str, axes: Sequence[int]) -> str:
     """Adds a sample's loss under label smoothing: (1 - s) * loss + s * mean over all classes.
 
     Args:
@@ -186,8 +183,8 @@ def _smoothed(writer: LossWriter, loss: str, surprise: str, axes: Sequence[int])
 
 
 LOSSES: dict[str, Rule] = {
-    **dict.fromkeys((*_ELEMENTS, "huber_loss", "smooth_l1_loss", "kl_div"), rule_of(_elementwise)),
-    "nll_loss": rule_of(_nll),
-    "cross_entropy": rule_of(_cross_entropy),
+    **dict.fromkeys((*_ELEMENTS, "huber_loss", "smooth_l1_loss", "kl_div"), _elementwise),
+    "nll_loss": _nll,
+    "cross_entropy": _cross_entropy,
     **DISTANCES,
 }

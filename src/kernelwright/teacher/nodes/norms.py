@@ -1,11 +1,12 @@
 """Rules that take normalizations apart: statistics, then scale and shift."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from kernelwright.programs.program import Call, Ref
-from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue, count
+from kernelwright.programs.program import Ref
+from kernelwright.teacher.nodes.graph import NodeValue, count
 from kernelwright.teacher.nodes.reductions import moments, over
+from kernelwright.teacher.nodes.rule_writer import Rule, RuleWriter
 from kernelwright.teacher.text.expressions import literal
 
 _EPSILON = 1.1920928955078125e-07
@@ -13,11 +14,7 @@ _EPSILON = 1.1920928955078125e-07
 computed."""
 
 
-def _given(graph: NodeGraph, call: Call, parameter: str) -> NodeValue | None:
-    return operand(graph, call, parameter) if isinstance(call.arg(parameter), Ref) else None
-
-
-def _aligned(graph: NodeGraph, call: Call, value: NodeValue, dims: Sequence[int]) -> dict[str, str]:
+def _aligned(writer: RuleWriter, value: NodeValue, dims: Sequence[int]) -> dict[str, str]:
     """Nodes of the weights and statistics that a call is given.
 
     Args:
@@ -26,158 +23,125 @@ def _aligned(graph: NodeGraph, call: Call, value: NodeValue, dims: Sequence[int]
     Returns:
         Parameter -> node, for "weight", "bias", "running_mean" and "running_var".
     """
-    names = {param.name for param in call.operator.params}
-    nodes = {}
+    names = {param.name for param in writer.call.operator.params}
+    nodes: dict[str, str] = {}
     for parameter in ("weight", "bias", "running_mean", "running_var"):
-        node = _given(graph, call, parameter) if parameter in names else None
-        if node:
-            nodes[parameter] = node.node
+        if parameter in names and isinstance(writer.arg(parameter), Ref):
+            operand = writer.operand(parameter)
+            nodes[parameter] = operand.node
             # Shared axes give the parameter its place in every tile of the value.
-            for mine, theirs in zip(node.dims, dims, strict=True):
-                graph.axes.unite(mine, value.dims[theirs])
+            for mine, theirs in zip(operand.dims, dims, strict=True):
+                writer.graph.axes.unite(mine, value.dims[theirs])
     return nodes
 
 
 def _scaled(
-    graph: NodeGraph,
-    call: Call,
-    value: NodeValue,
-    centered: str,
-    inverse: str,
-    given: dict[str, str],
+    writer: RuleWriter, value: NodeValue, centered: str, inverse: str, affine: dict[str, str]
 ) -> None:
-    """Adds the call's first output: centered * inverse, then weight and bias as far as given."""
+    """Adds the call's first output: centered * inverse, then weight and bias, if there are any."""
     text, args = f"{centered} * {inverse}", [centered, inverse]
-    if "weight" in given:
-        text, args = f"{text} * {given['weight']}", [*args, given["weight"]]
-    if "bias" in given:
-        text, args = f"{text} + {given['bias']}", [*args, given["bias"]]
-    name, result_type = call.outputs[0], call.types[0]
-    graph.map(name, call.op, text, args, result_type.dtype)
-    graph.values[name] = NodeValue(name, value.dims, result_type)
+    for parameter, sign in (("weight", "*"), ("bias", "+")):
+        if parameter in affine:
+            text, args = f"{text} {sign} {affine[parameter]}", [*args, affine[parameter]]
+    writer.end(text, args, value.dims)
 
 
-def _inverse(graph: NodeGraph, call: Call, variance: str, args: Sequence[str]) -> str:
+def _inverse(writer: RuleWriter, variance: str, args: Sequence[str]) -> str:
     """Adds the node 1 / sqrt(variance + eps), where `variance` is a text over `args`."""
-    text = f"tl.rsqrt({variance} + {literal(call.arg('eps'))})"
-    return graph.map(f"{call.outputs[0]}_rstd", call.op, text, args, "float32")
+    return writer.node("rstd", f"tl.rsqrt({variance} + {literal(writer.arg('eps'))})", args)
 
 
 def _own_statistics(
-    graph: NodeGraph, call: Call, value: NodeValue, axes: Sequence[int], given: dict[str, str]
+    writer: RuleWriter, value: NodeValue, axes: Sequence[int], affine: dict[str, str]
 ) -> tuple[str, str, str]:
     """Adds a normalization by the value's own mean and variance over axes.
 
     Returns:
         Names of the nodes (mean, 1 / deviation, sum of squared deviations).
     """
-    mean, centered, squares = moments(graph, call.op, call.outputs[0], value.node, axes)
-    inverse = _inverse(graph, call, f"{squares} / {count(axes)}", [squares])
-    _scaled(graph, call, value, centered, inverse, given)
+    mean, centered, squares = moments(writer, value.node, axes)
+    inverse = _inverse(writer, f"{squares} / {count(axes)}", [squares])
+    _scaled(writer, value, centered, inverse, affine)
     return mean, inverse, squares
 
 
-def _trailing(call: Call, value: NodeValue) -> range:
+def _trailing(writer: RuleWriter, value: NodeValue) -> range:
     """Dimensions that `normalized_shape` names."""
-    shape = call.arg("normalized_shape")
+    shape = writer.arg("normalized_shape")
     length = len(shape) if isinstance(shape, tuple) else 1
     return range(value.type.rank - length, value.type.rank)
 
 
-def _layer_norm(graph: NodeGraph, call: Call) -> None:
-    value = operand(graph, call)
-    dims = _trailing(call, value)
-    affine = _aligned(graph, call, value, dims)
-    _own_statistics(graph, call, value, over(value, dims), affine)
+def _layer_norm(writer: RuleWriter) -> None:
+    value = writer.operand()
+    dims = _trailing(writer, value)
+    _own_statistics(writer, value, over(value, dims), _aligned(writer, value, dims))
 
 
-def _rms_norm(graph: NodeGraph, call: Call) -> None:
-    value = operand(graph, call)
-    dims = _trailing(call, value)
-    affine = _aligned(graph, call, value, dims)
-    [name], node = call.outputs, value.node
-    square = graph.map(f"{name}_square", call.op, f"{node} * {node}", [node], "float32")
-    mean = graph.reduce(f"{name}_mean", call.op, "mean", square, over(value, dims))
-    eps = call.arg("eps")
-    eps = _EPSILON if eps is None else eps
-    text = f"tl.rsqrt({mean} + {literal(eps)})"
-    inverse = graph.map(f"{name}_rrms", call.op, text, [mean], "float32")
-    _scaled(graph, call, value, node, inverse, affine)
+def _rms_norm(writer: RuleWriter) -> None:
+    value = writer.operand()
+    dims, node = _trailing(writer, value), value.node
+    affine = _aligned(writer, value, dims)
+    square = writer.node("square", f"{node} * {node}", [node])
+    mean = writer.reduce("mean", square, over(value, dims), "mean")
+    eps = writer.arg("eps")
+    text = f"tl.rsqrt({mean} + {literal(_EPSILON if eps is None else eps)})"
+    _scaled(writer, value, node, writer.node("rrms", text, [mean]), affine)
 
 
-def _group_norm(graph: NodeGraph, call: Call) -> None:
-    value, groups = operand(graph, call), call.arg("num_groups")
-    outer, inner = graph.axes.new(groups), graph.axes.new(value.type.shape[1] // groups)
-    graph.axes.unite(value.dims[1], (*outer, *inner))
+def _group_norm(writer: RuleWriter) -> None:
+    value, groups, new = writer.operand(), writer.arg("num_groups"), writer.graph.axes.new
+    outer, inner = new(groups), new(value.type.shape[1] // groups)
+    writer.graph.axes.unite(value.dims[1], (*outer, *inner))
     # The number of groups is an attribute: the shape of no input tells it.
-    graph.constants |= dict.fromkeys(outer, groups)
-    affine = _aligned(graph, call, value, [1])
+    writer.graph.constants |= dict.fromkeys(outer, groups)
     axes = (*inner, *(axis for dim in value.dims[2:] for axis in dim))
-    _own_statistics(graph, call, value, axes, affine)
+    _own_statistics(writer, value, axes, _aligned(writer, value, [1]))
 
 
-def _running(graph: NodeGraph, call: Call, value: NodeValue, given: dict[str, str]) -> None:
-    """Adds a normalization by running statistics, as in inference."""
-    name, mean, variance = call.outputs[0], given["running_mean"], given["running_var"]
-    text = f"{value.node} - {mean}"
-    centered = graph.map(f"{name}_centered", call.op, text, [value.node, mean], "float32")
-    inverse = _inverse(graph, call, variance, [variance])
-    _scaled(graph, call, value, centered, inverse, given)
+def _by_channel(over_batch: bool, own: str, writer: RuleWriter) -> None:
+    """The rule of batch_norm and instance_norm: by own statistics, or by running ones.
 
-
-def _instance_norm(graph: NodeGraph, call: Call) -> None:
-    value = operand(graph, call)
-    affine = _aligned(graph, call, value, [1])
-    if not call.arg("use_input_stats"):
-        _running(graph, call, value, affine)
+    Args:
+        over_batch: whether statistics run over the samples too.
+        own: attribute that says whether statistics are those of the value.
+    """
+    value = writer.operand()
+    affine = _aligned(writer, value, [1])
+    if writer.arg(own):
+        dims = [*([0] if over_batch else []), *range(2, value.type.rank)]
+        _own_statistics(writer, value, over(value, dims), affine)
         return
-    axes = over(value, range(2, value.type.rank))
-    _own_statistics(graph, call, value, axes, affine)
+    mean, variance = affine["running_mean"], affine["running_var"]
+    centered = writer.node("centered", f"{value.node} - {mean}", [value.node, mean])
+    _scaled(writer, value, centered, _inverse(writer, variance, [variance]), affine)
 
 
-def _batch_norm(graph: NodeGraph, call: Call) -> None:
-    value = operand(graph, call)
-    affine = _aligned(graph, call, value, [1])
-    if not call.arg("training"):
-        _running(graph, call, value, affine)
-        return
-    axes = over(value, [0, *range(2, value.type.rank)])
-    _own_statistics(graph, call, value, axes, affine)
-
-
-def _batch_norm_train(graph: NodeGraph, call: Call) -> None:
+def _batch_norm_train(writer: RuleWriter) -> None:
     """The outputs of a training batch norm.
 
     They are: the normalized value, the mean, 1 / deviation, and both running statistics after a
     step towards this batch.
     """
-    value = operand(graph, call)
-    affine = _aligned(graph, call, value, [1])
+    value = writer.operand()
+    affine = _aligned(writer, value, [1])
     axes = over(value, [0, *range(2, value.type.rank)])
-    mean, inverse, squares = _own_statistics(graph, call, value, axes, affine)
+    mean, inverse, squares = _own_statistics(writer, value, axes, affine)
     # PyTorch normalizes by the biased variance and keeps the unbiased one.
-    unbiased = graph.map(
-        f"{call.outputs[0]}_var", call.op, f"{squares} / ({count(axes)} - 1)", [squares], "float32"
-    )
-    momentum = call.arg("momentum")
-    moved = "{0} + {m} * ({1} - {0})"
-    for output, result_type, old, new in zip(
-        call.outputs[1:], call.types[1:],
-        ("", "", affine["running_mean"], affine["running_var"]),
-        (mean, inverse, mean, unbiased), strict=True,
-    ):  # fmt: skip
-        node = new
-        if old:
-            text = moved.format(old, new, m=literal(momentum))
-            node = graph.map(output, call.op, text, [old, new], result_type.dtype)
-        graph.values[output] = NodeValue(node, (value.dims[1],), result_type)
+    unbiased = writer.node("var", f"{squares} / ({count(axes)} - 1)", [squares])
+    dims, momentum = (value.dims[1],), literal(writer.arg("momentum"))
+    writer.show(mean, dims, 1)
+    writer.show(inverse, dims, 2)
+    for at, name, new in ((3, "running_mean", mean), (4, "running_var", unbiased)):
+        old = affine[name]
+        writer.end(f"{old} + {momentum} * ({new} - {old})", [old, new], dims, at)
 
 
 NORMS: dict[str, Rule] = {
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "group_norm": _group_norm,
-    "instance_norm": _instance_norm,
-    "batch_norm": _batch_norm,
+    "instance_norm": partial(_by_channel, False, "use_input_stats"),
+    "batch_norm": partial(_by_channel, True, "training"),
     "batch_norm_train": _batch_norm_train,
 }

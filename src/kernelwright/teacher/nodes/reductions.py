@@ -1,18 +1,12 @@
 """Rules that take reductions and the softmax family apart into primitive nodes."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from kernelwright.ops.rules import dim_indices, is_float
-from kernelwright.programs.program import Call
 from kernelwright.teacher.nodes.axes import Dims
-from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import (
-    LARGEST,
-    NodeGraph,
-    NodeValue,
-    ReductionPair,
-    count,
-)
+from kernelwright.teacher.nodes.graph import LARGEST, NodeValue, ReductionPair, count
+from kernelwright.teacher.nodes.rule_writer import Rule, RuleWriter
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable, literal
 from kernelwright.teacher.window.slide import POOLS
@@ -30,41 +24,29 @@ def without(value: NodeValue, dims: Sequence[int], keepdim: bool) -> Dims:
     return tuple(dim for i, dim in enumerate(value.dims) if i not in dims)
 
 
-def widened(graph: NodeGraph, value: NodeValue, op: str) -> str:
-    """Name of a node that holds the value in fp32; integers and bool get a further node."""
-    if value.is_float:
-        return value.node
-    name = f"{value.node}_float"
-    return graph.map(name, op, f"{value.node}.to(tl.float32)", [value.node], "float32")
-
-
-def moments(
-    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int]
-) -> tuple[str, str, str]:
+def moments(writer: RuleWriter, value: str, axes: Sequence[int]) -> tuple[str, str, str]:
     """Adds nodes of the mean and of the sum of squared deviations over axes.
 
     Args:
-        stem: start of the nodes' names.
         value: node that is reduced.
 
     Returns:
         Names of the nodes (mean, value - mean, sum of squared deviations).
     """
     # Two passes: the mean of squares minus the square of the mean cancels for large means.
-    mean = graph.reduce(f"{stem}_mean", op, "mean", value, axes)
-    centered = graph.map(f"{stem}_centered", op, f"{value} - {mean}", [value, mean], "float32")
-    square = graph.map(f"{stem}_square", op, f"{centered} * {centered}", [centered], "float32")
+    mean = writer.reduce("mean", value, axes, "mean")
+    centered = writer.node("centered", f"{value} - {mean}", [value, mean])
+    square = writer.node("square", f"{centered} * {centered}", [centered])
     pair = ReductionPair("moments", value, mean)
-    return mean, centered, graph.reduce(f"{stem}_m2", op, "sum", square, axes, pair=pair)
+    return mean, centered, writer.reduce("m2", square, axes, pair=pair)
 
 
 def exponentials(
-    graph: NodeGraph, op: str, stem: str, value: str, axes: Sequence[int], *, is_log: bool = False
+    writer: RuleWriter, value: str, axes: Sequence[int], *, is_log: bool = False
 ) -> tuple[str, str, str]:
     """Adds nodes of the maximum and of the sum of exponentials over axes.
 
     Args:
-        stem: start of the nodes' names.
         value: node that is reduced, in fp32.
         is_log: whether only max + log(sum) is asked for. Then the maximum is finite, and infinite
             elements are in the sum. Without, infinite maxima make the sum NaN, as in a softmax.
@@ -73,23 +55,21 @@ def exponentials(
         Names of the nodes (max, exp(value - max), sum of exp(value - max)).
     """
     # The largest exponent is 0, so no exponential overflows.
-    first = top = graph.reduce(f"{stem}_max", op, "max", value, axes)
+    first = top = writer.reduce("max", value, axes, "max")
     if is_log:
         # PyTorch's logsumexp of infinities is infinite; inf - inf would be NaN.
-        text = f"tl.minimum(tl.maximum({top}, -{LARGEST}), {LARGEST})"
-        top = graph.map(f"{stem}_top", op, text, [top], "float32")
-    exp = graph.map(f"{stem}_exp", op, f"tl.exp({value} - {top})", [value, top], "float32")
+        top = writer.node("top", f"tl.minimum(tl.maximum({top}, -{LARGEST}), {LARGEST})", [top])
+    exp = writer.node("exp", f"tl.exp({value} - {top})", [value, top])
     pair = ReductionPair("logsumexp" if is_log else "softmax", value, first)
-    return top, exp, graph.reduce(f"{stem}_sum", op, "sum", exp, axes, pair=pair)
+    return top, exp, writer.reduce("sum", exp, axes, pair=pair)
 
 
-def _reduced(graph: NodeGraph, call: Call) -> tuple[NodeValue, tuple[int, ...], Dims]:
+def _reduced(writer: RuleWriter) -> tuple[NodeValue, tuple[int, ...], Dims]:
     """(operand, axes that the call reduces, dimensions of its result)."""
-    value = operand(graph, call)
-    names = {param.name for param in call.operator.params}
-    dim = call.arg("dim") if "dim" in names else None
-    dims = dim_indices(dim, value.type.rank)
-    keepdim = bool(call.arg("keepdim")) if "keepdim" in names else False
+    value = writer.operand()
+    names = {param.name for param in writer.call.operator.params}
+    dims = dim_indices(writer.arg("dim") if "dim" in names else None, value.type.rank)
+    keepdim = "keepdim" in names and bool(writer.arg("keepdim"))
     return value, over(value, dims), without(value, dims, keepdim)
 
 
@@ -101,113 +81,83 @@ def _passing(kind: str, dtype: str) -> str:
     return f"a{kind}" if kind in ("max", "min") and is_float(dtype) else kind
 
 
-def _plain(kind: str) -> Rule:
+def _plain(kind: str, writer: RuleWriter) -> None:
     """The rule of a reduction of the value itself: sum, mean, prod, amax and amin."""
-
-    def rule(graph: NodeGraph, call: Call) -> None:
-        value, axes, dims = _reduced(graph, call)
-        name, result_type = call.outputs[0], call.types[0]
-        node, dtype = value.node, result_type.dtype
-        # PyTorch sums integers in the dtype of the result: a sum of int8 is one of int64.
-        if is_float(dtype):
-            node = widened(graph, value, call.op)
-        elif value.type.dtype != dtype:
-            text = f"{node}.to({triton_dtype(dtype)})"
-            node = graph.map(f"{name}_wide", call.op, text, [node], dtype)
-        graph.reduce(name, call.op, _passing(kind, dtype), node, axes, dtype)
-        graph.values[name] = NodeValue(name, dims, result_type)
-
-    return rule
+    value, axes, dims = _reduced(writer)
+    node, dtype = value.node, writer.call.types[0].dtype
+    # PyTorch sums integers in the dtype of the result: a sum of int8 is one of int64.
+    if is_float(dtype):
+        node = writer.widened(value)
+    elif value.type.dtype != dtype:
+        node = writer.node("wide", f"{node}.to({triton_dtype(dtype)})", [node], dtype)
+    writer.end_reduced(_passing(kind, dtype), node, axes, dims)
 
 
-def _arg(kind: str) -> Rule:
+def _arg(kind: str, writer: RuleWriter) -> None:
     """The rule of argmax or argmin."""
-
-    def rule(graph: NodeGraph, call: Call) -> None:
-        value, axes, dims = _reduced(graph, call)
-        # The kernel would count positions in memory order, PyTorch counts them by dimensions.
-        if call.arg("dim") is None and value.type.layout != "contiguous":
-            raise NotWritable("a flat position in a channels-last tensor")
-        _position(graph, call, kind, value, axes, dims)
-
-    return rule
+    value, axes, dims = _reduced(writer)
+    # The kernel would count positions in memory order, PyTorch counts them by dimensions.
+    if writer.arg("dim") is None and value.type.layout != "contiguous":
+        raise NotWritable("a flat position in a channels-last tensor")
+    _position(writer, kind, value, axes, dims)
 
 
 def _position(
-    graph: NodeGraph, call: Call, kind: str, value: NodeValue, axes: Sequence[int], dims: Dims
+    writer: RuleWriter, kind: str, value: NodeValue, axes: Sequence[int], dims: Dims
 ) -> None:
     if not value.is_float:
         raise NotWritable("the position of an integer")
-    name, result_type = call.outputs[-1], call.types[-1]
-    graph.reduce(name, call.op, kind, value.node, axes, result_type.dtype)
-    graph.values[name] = NodeValue(name, dims, result_type)
+    element = value.node
+    # PyTorch ranks NaN before infinity, and comparisons drop NaN. So NaN becomes infinity, and
+    # infinity the largest number.
+    if kind == "argmax":
+        bounded, first = f"tl.minimum({element}, {LARGEST})", "float('inf')"
+    else:
+        bounded, first = f"tl.maximum({element}, -{LARGEST})", "-float('inf')"
+    text = f"tl.where({element} == {element}, {bounded}, {first})"
+    ranked = writer.node("ranked", text, [element])
+    writer.end_reduced(kind, ranked, axes, dims, output=-1)
 
 
-def _with_position(kind: str) -> Rule:
+def _with_position(kind: str, writer: RuleWriter) -> None:
     """The rule of torch.max(x, dim) or torch.min(x, dim): values and indices."""
-
-    def rule(graph: NodeGraph, call: Call) -> None:
-        value, axes, dims = _reduced(graph, call)
-        name, result_type = call.outputs[0], call.types[0]
-        reduced = _passing(kind, result_type.dtype)
-        graph.reduce(name, call.op, reduced, value.node, axes, result_type.dtype)
-        graph.values[name] = NodeValue(name, dims, result_type)
-        _position(graph, call, f"arg{kind}", value, axes, dims)
-
-    return rule
+    value, axes, dims = _reduced(writer)
+    reduced = _passing(kind, writer.call.types[0].dtype)
+    writer.end_reduced(reduced, value.node, axes, dims)
+    _position(writer, f"arg{kind}", value, axes, dims)
 
 
-def _truth(kind: str) -> Rule:
+def _truth(kind: str, writer: RuleWriter) -> None:
     """The rule of any ("max") or all ("min"): the maximum or the minimum of (x != 0)."""
-
-    def rule(graph: NodeGraph, call: Call) -> None:
-        value, axes, dims = _reduced(graph, call)
-        [name], [result_type] = call.outputs, call.types
-        text = f"({value.node} != 0).to(tl.int32)"
-        truth = graph.map(f"{name}_true", call.op, text, [value.node], "int32")
-        reduced = graph.reduce(f"{name}_{kind}", call.op, kind, truth, axes, "int32")
-        graph.map(name, call.op, f"{reduced} != 0", [reduced], result_type.dtype)
-        graph.values[name] = NodeValue(name, dims, result_type)
-
-    return rule
+    value, axes, dims = _reduced(writer)
+    truth = writer.node("true", f"({value.node} != 0).to(tl.int32)", [value.node], "int32")
+    reduced = writer.reduce(kind, truth, axes, kind, "int32")
+    writer.end(f"{reduced} != 0", [reduced], dims)
 
 
-def _moment(template: str) -> Rule:
+def _moment(template: str, writer: RuleWriter) -> None:
     """The rule of var or std; `template` makes the result of the variance."""
-
-    def rule(graph: NodeGraph, call: Call) -> None:
-        value, axes, dims = _reduced(graph, call)
-        [name], [result_type] = call.outputs, call.types
-        _, _, squares = moments(graph, call.op, name, value.node, axes)
-        correction = call.arg("correction")
-        correction = 1 if correction is None else int(correction)
-        number = count(axes)
-        divisor = f"({number} - {correction})" if correction else number
-        # PyTorch divides by 0, not by a negative number. No row is shorter than 1.
-        if correction > 1:
-            divisor = f"tl.maximum({divisor}, 0)" if axes else "0"
-        graph.map(
-            name, call.op, template.format(f"{squares} / {divisor}"), [squares], result_type.dtype
-        )
-        graph.values[name] = NodeValue(name, dims, result_type)
-
-    return rule
+    value, axes, dims = _reduced(writer)
+    _, _, squares = moments(writer, value.node, axes)
+    correction = writer.arg("correction")
+    correction = 1 if correction is None else int(correction)
+    number = count(axes)
+    divisor = f"({number} - {correction})" if correction else number
+    # PyTorch divides by 0, not by a negative number. No row is shorter than 1.
+    if correction > 1:
+        divisor = f"tl.maximum({divisor}, 0)" if axes else "0"
+    writer.end(template.format(f"{squares} / {divisor}"), [squares], dims)
 
 
-def _pooled(kind: str) -> Rule:
+def _pooled(kind: str, writer: RuleWriter) -> None:
     """The rule of an adaptive pool to one element: a reduction over all spatial dimensions."""
-
-    def rule(graph: NodeGraph, call: Call) -> None:
-        value, [name], [result_type] = operand(graph, call), call.outputs, call.types
-        _, spatial = POOLS[call.op]
-        dims = range(result_type.rank - spatial, result_type.rank)
-        if any(result_type.shape[dim] != 1 for dim in dims):
-            raise NotWritable("a window that moves")
-        dtype = result_type.dtype
-        graph.reduce(name, call.op, _passing(kind, dtype), value.node, over(value, dims), dtype)
-        graph.values[name] = NodeValue(name, without(value, dims, keepdim=True), result_type)
-
-    return rule
+    value, [result_type] = writer.operand(), writer.call.types
+    _, spatial = POOLS[writer.call.op]
+    dims = range(result_type.rank - spatial, result_type.rank)
+    if any(result_type.shape[dim] != 1 for dim in dims):
+        raise NotWritable("a window that moves")
+    reduced = _passing(kind, result_type.dtype)
+    writer.end_reduced(reduced, value.node, over(value, dims), without(value, dims, keepdim=True))
 
 
 _NORMS = {
@@ -220,81 +170,70 @@ _NORMS = {
 """Order of a vector norm -> (of an element, reduction, of the reduced)."""
 
 
-def _norm(graph: NodeGraph, call: Call) -> None:
-    value, axes, dims = _reduced(graph, call)
-    [name], [result_type] = call.outputs, call.types
-    order = call.arg("ord")
-    power = literal(order)
+def _norm(writer: RuleWriter) -> None:
+    value, axes, dims = _reduced(writer)
+    power = literal(writer.arg("ord"))
     general = (
         f"libdevice.pow(tl.abs({{0}}), {power})",
         "sum",
         f"libdevice.pow({{0}}, 1 / {power})",
     )
-    inner, kind, outer = _NORMS.get(order, general)
-    part = graph.map(f"{name}_part", call.op, inner.format(value.node), [value.node], "float32")
-    whole = graph.reduce(f"{name}_{kind}", call.op, kind, part, axes)
-    graph.map(name, call.op, outer.format(whole), [whole], result_type.dtype)
-    graph.values[name] = NodeValue(name, dims, result_type)
+    inner, kind, outer = _NORMS.get(writer.arg("ord"), general)
+    part = writer.node("part", inner.format(value.node), [value.node])
+    whole = writer.reduce(kind, part, axes, kind)
+    writer.end(outer.format(whole), [whole], dims)
 
 
-def _logsumexp(graph: NodeGraph, call: Call) -> None:
-    value, axes, dims = _reduced(graph, call)
-    [name], [result_type] = call.outputs, call.types
-    node = widened(graph, value, call.op)
-    top, _, total = exponentials(graph, call.op, name, node, axes, is_log=True)
-    graph.map(name, call.op, f"{top} + tl.log({total})", [top, total], result_type.dtype)
-    graph.values[name] = NodeValue(name, dims, result_type)
+def _logsumexp(writer: RuleWriter) -> None:
+    value, axes, dims = _reduced(writer)
+    top, _, total = exponentials(writer, writer.widened(value), axes, is_log=True)
+    writer.end(f"{top} + tl.log({total})", [top, total], dims)
 
 
-def _softmax(graph: NodeGraph, call: Call) -> None:
-    value = operand(graph, call)
-    [name], [result_type] = call.outputs, call.types
-    axes = over(value, dim_indices(call.arg("dim"), value.type.rank))
-    node = widened(graph, value, call.op)
-    top, exp, total = exponentials(graph, call.op, name, node, axes)
-    if call.op == "softmax":
-        graph.map(name, call.op, f"{exp} / {total}", [exp, total], result_type.dtype)
+def _softmax(writer: RuleWriter) -> None:
+    value = writer.operand()
+    axes = over(value, dim_indices(writer.arg("dim"), value.type.rank))
+    node = writer.widened(value)
+    top, exp, total = exponentials(writer, node, axes)
+    if writer.call.op == "softmax":
+        writer.end(f"{exp} / {total}", [exp, total], value.dims)
     else:
-        text = f"{node} - {top} - tl.log({total})"
-        graph.map(name, call.op, text, [node, top, total], result_type.dtype)
-    graph.values[name] = NodeValue(name, value.dims, result_type)
+        writer.end(f"{node} - {top} - tl.log({total})", [node, top, total], value.dims)
 
 
-def _dot(graph: NodeGraph, call: Call) -> None:
+def _dot(writer: RuleWriter) -> None:
     """The rule of a product of two vectors: a sum of products.
 
     Raises:
         NotWritable: an operand is a matrix (the family of matrix products), or holds integers.
     """
-    first, second = (graph.values[name] for name in call.refs())
+    first, second = (writer.graph.values[name] for name in writer.call.refs())
     if (first.type.rank, second.type.rank) != (1, 1):
         raise NotWritable("a matrix product")
-    dims = graph.axes.broadcast([first.dims, second.dims])
-    [name], [result_type] = call.outputs, call.types
-    if not is_float(result_type.dtype):
+    dims = writer.graph.axes.broadcast([first.dims, second.dims])
+    if not is_float(writer.call.types[0].dtype):
         raise NotWritable("a product of integers")
     nodes = [first.node, second.node]
-    product = graph.map(f"{name}_product", call.op, " * ".join(nodes), nodes, "float32")
-    graph.reduce(name, call.op, "sum", product, dims[0])
-    graph.values[name] = NodeValue(name, (), result_type)
+    product = writer.node("product", " * ".join(nodes), nodes)
+    writer.end_reduced("sum", product, dims[0], ())
 
 
 REDUCTIONS: dict[str, Rule] = {
-    **{kind: _plain(kind) for kind in ("sum", "mean", "prod")},
-    **{f"adaptive_avg_pool{spatial}d": _pooled("mean") for spatial in (1, 2, 3)},
-    **{f"adaptive_max_pool{spatial}d": _pooled("max") for spatial in (1, 2, 3)},
-    "amax": _plain("max"),
-    "amin": _plain("min"),
-    "max_all": _plain("max"),
-    "min_all": _plain("min"),
-    "max": _with_position("max"),
-    "min": _with_position("min"),
-    "argmax": _arg("argmax"),
-    "argmin": _arg("argmin"),
-    "any": _truth("max"),
-    "all": _truth("min"),
-    "var": _moment("{}"),
-    "std": _moment("tl.sqrt({})"),
+    **{kind: partial(_plain, kind) for kind in ("sum", "mean", "prod")},
+    **{f"adaptive_avg_pool{spatial}d": partial(_pooled, "mean") for spatial in (1, 2, 3)},
+    **{f"adaptive_max_pool{spatial}d": partial(_pooled, "max") for spatial in (1, 2, 3)},
+    "amax": partial(_plain, "max"),
+    "amin": partial(_plain, "min"),
+    "max_all": partial(_plain, "max"),
+    "min_all": partial(_plain, "min"),
+    "max": partial(_with_position, "max"),
+    "min": partial(_with_position, "min"),
+    "argmax": partial(_arg, "argmax"),
+    "argmin": partial(_arg, "argmin"),
+    "any": partial(_truth, "max"),
+    "all": partial(_truth, "min"),
+    "var": partial(_moment, "{}"),
+    "std": partial(_moment, "tl.sqrt({})"),
     "norm": _norm,
     "logsumexp": _logsumexp,
     **dict.fromkeys(("dot", "matmul"), _dot),

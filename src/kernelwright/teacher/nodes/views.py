@@ -1,67 +1,46 @@
 """Shape operators inside a fragment: the same node under other dimensions."""
 
-from kernelwright.ops.rules import dim_index
-from kernelwright.programs.fragments.fragment import RESHAPING
-from kernelwright.programs.program import Call
-from kernelwright.teacher.nodes.axes import Dims
-from kernelwright.teacher.nodes.decompose import Rule, operand
-from kernelwright.teacher.nodes.graph import NodeGraph, NodeValue
+from kernelwright.programs.dataflow import permutation
+from kernelwright.programs.fragments.fragment import PERMUTING, RESHAPING
+from kernelwright.teacher.nodes.rule_writer import Rule, RuleWriter
 from kernelwright.teacher.text.expressions import NotWritable
 
 
-def _relabel(graph: NodeGraph, call: Call, dims: Dims) -> None:
-    """Gives the call's result the node of its input, under other dimensions."""
-    [name], [result_type] = call.outputs, call.types
-    graph.values[name] = NodeValue(operand(graph, call).node, dims, result_type)
-
-
-def _regroup(graph: NodeGraph, call: Call) -> None:
+def _regroup(writer: RuleWriter) -> None:
     """The rule of reshape, flatten, squeeze, unsqueeze: the shape of the result decides."""
-    value = operand(graph, call)
-    _relabel(graph, call, graph.axes.regroup(value.dims, call.types[0].shape))
+    value = writer.operand()
+    shape = writer.call.types[0].shape
+    writer.show(value.node, writer.graph.axes.regroup(value.dims, shape))
 
 
-def _permute(graph: NodeGraph, call: Call) -> None:
-    value = operand(graph, call)
-    order = [dim_index(d, value.type.rank) for d in call.arg("dims")]
-    _relabel(graph, call, tuple(value.dims[d] for d in order))
+def _permute(writer: RuleWriter) -> None:
+    value = writer.operand()
+    order = permutation(writer.call, value.type.rank)
+    writer.show(value.node, tuple(value.dims[dim] for dim in order))
 
 
-def _transpose(graph: NodeGraph, call: Call) -> None:
-    value = operand(graph, call)
-    dims = list(value.dims)
-    a, b = (dim_index(call.arg(p), value.type.rank) for p in ("dim0", "dim1"))
-    dims[a], dims[b] = dims[b], dims[a]
-    _relabel(graph, call, tuple(dims))
-
-
-def _t(graph: NodeGraph, call: Call) -> None:
-    _relabel(graph, call, operand(graph, call).dims[::-1])
-
-
-def _expand(graph: NodeGraph, call: Call) -> None:
+def _expand(writer: RuleWriter) -> None:
     """Dimensions of size 1 become fresh axes, which later operands may share."""
-    value, shape = operand(graph, call), call.types[0].shape
+    value, shape = writer.operand(), writer.call.types[0].shape
     old = ((),) * (len(shape) - value.type.rank) + value.dims
-    dims = tuple(dim or graph.axes.new(size) for dim, size in zip(old, shape, strict=True))
-    _relabel(graph, call, dims)
+    new = writer.graph.axes.new
+    writer.show(value.node, tuple(dim or new(size) for dim, size in zip(old, shape, strict=True)))
 
 
-def _identity(graph: NodeGraph, call: Call) -> None:
-    _relabel(graph, call, operand(graph, call).dims)
+def _identity(writer: RuleWriter) -> None:
+    value = writer.operand()
+    writer.show(value.node, value.dims)
 
 
-def _dropout(graph: NodeGraph, call: Call) -> None:
-    if call.arg("training"):
+def _dropout(writer: RuleWriter) -> None:
+    if writer.arg("training"):
         raise NotWritable("dropout draws from the device's generator")
-    _identity(graph, call)
+    _identity(writer)
 
 
 VIEWS: dict[str, Rule] = {
     **dict.fromkeys(RESHAPING, _regroup),
-    "permute": _permute,
-    "transpose": _transpose,
-    "t": _t,
+    **dict.fromkeys(PERMUTING, _permute),
     "broadcast_to": _expand,
     "to_layout": _identity,
     "dropout": _dropout,

@@ -15,8 +15,7 @@ from kernelwright.teacher.recurrence.kernels import product, walk_alone
 from kernelwright.teacher.recurrence.layers import Alone, Layers, RecurrentSchedule, Together
 from kernelwright.teacher.recurrence.together import fits, size_lines, walk_together
 from kernelwright.teacher.source import Kernel, candidate, launch_lines
-from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.ways import Way, is_writable
 
 _MODES = {"strict": ("tf32x3", "ieee"), "tf32": ("tf32", "tf32x3"), "kernelbench": ("tf32",)}
 """Dot precisions of fp32 factors under each policy, the faster first."""
@@ -33,11 +32,7 @@ _ALONE = (Alone(4096, 8), Alone(8192, 16), Alone(2048, 4), Alone(8192, 8))
 
 def classify(program: Program) -> bool:
     """Whether the program is one recurrent call that has kernels here."""
-    try:
-        Layers(program)
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: Layers(program))
 
 
 def ways(program: Program, precision: str) -> list[Way]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.teacher.nodes.graph import COUNT, KernelStage, Tensor, is_huge
+from kernelwright.teacher.nodes.graph import COUNT, KernelStage, Tensor, is_huge, nodes_behind
 from kernelwright.teacher.pointwise.tile import TileWriter
 from kernelwright.teacher.reduction.accumulators import Accumulator, TileShape
-from kernelwright.teacher.reduction.plan import Geometry, ReductionSchedule, geometry
-from kernelwright.teacher.text.scope import IndexGroup, IndexScope, launch_order
+from kernelwright.teacher.reduction.plan import geometry
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
+from kernelwright.teacher.text.scope import IndexScope, launch_order
 from kernelwright.teacher.text.space import StageSpace
 
 
@@ -43,39 +44,38 @@ def accumulators(stage: KernelStage) -> list[Accumulator]:
     return states
 
 
-class Body:
+class Body(TileWriter):
     """The lines of one reduction kernel, as parts that `rows` and `split` put in order.
 
     A body records the sizes and tensors that its lines use, so each kernel has a body of its own.
     """
 
-    def __init__(self, stage: KernelStage, space: StageSpace, schedule: ReductionSchedule) -> None:
-        """A body without lines, for one stage in one schedule."""
-        self.stage, self.space, self.schedule = stage, space, schedule
-        self.place: Geometry = geometry(space, schedule.rows)
-        groups = [g for g in (self.place.outer, self.place.rows, self.place.cols) if g]
-        self.writer = TileWriter(stage, space, IndexScope(groups))
+    def __init__(self, space: StageSpace, schedule: StageSchedule, suffix: str) -> None:
+        """A body without lines, for one stage in one schedule.
+
+        Args:
+            suffix: part of the kernel's name, to tell stages apart.
+        """
+        self.schedule, self.suffix = schedule, suffix
+        self.outer, self.rows, self.cols = geometry(space, schedule.rows)
+        groups = [g for g in (self.outer, self.rows, self.cols) if g]
+        super().__init__(space, IndexScope(groups))
         self.tile = TileShape(schedule.rows > 1)
-        self.level = levels(stage)
+        self.level = levels(self.stage)
         self.known: set[str] = set()
         """Row values that are computed by now."""
         self.written: set[str] = set()
         """Nodes that have lines."""
-        self._wide = ".to(tl.int64)" if is_huge(stage) else ""
-        outer, rows = self.place.outer, self.place.rows
-        wanted = [outer.blocks(1)] if outer else []
-        wanted += [rows.blocks(schedule.rows)] if rows.axes else []
+        self._wide = ".to(tl.int64)" if is_huge(self.stage) else ""
+        wanted = [self.outer.blocks(1)] if self.outer else []
+        wanted += [self.rows.blocks(schedule.rows)] if self.rows.axes else []
         self._order = launch_order(*wanted)
         """Places of the kept axes' blocks along x and y."""
 
     @property
-    def scope(self) -> IndexScope:
-        return self.writer.scope
-
-    @property
     def count(self) -> str:
         """Argument that holds the number of reduced elements, recorded as used."""
-        return self.scope.count(self.place.cols)
+        return self.scope.count(self.cols)
 
     # -- index lines
 
@@ -85,7 +85,7 @@ class Body:
         Args:
             height: text of the number of rows of a tile.
         """
-        outer, rows = self.place.outer, self.place.rows
+        outer, rows = self.outer, self.rows
         sizes = [self.scope.count(outer)] if outer else []
         if rows.axes:
             count = self.scope.count(rows)
@@ -99,7 +99,7 @@ class Body:
         Call this method last: only then is it known which slices of positions the lines need.
         """
         lines = []
-        outer, rows = self.place.outer, self.place.rows
+        outer, rows = self.outer, self.rows
         numbers = [f"tl.program_id({self._order.index(at)})" for at in sorted(self._order)]
         if outer:
             lines += [f"{outer.var} = {numbers[0]}{self._wide}", *self.scope.indices(outer)]
@@ -118,11 +118,11 @@ class Body:
             inner: lines over the tile. They must exist before this call, which writes the
                 variables of position slices that they asked for.
         """
-        cols = self.place.cols
+        cols = self.cols
         lines = [f"{cols.var} = {position}", *self.scope.indices(cols)]
         # The next tile is in another loop and has to compute its slices anew.
-        self.scope.derived[cols.var].clear()
-        return [*lines, f"mask = {self.writer.full_mask}", *inner]
+        self.scope.view[cols.var].parts.clear()
+        return [*lines, f"mask = {self.full_mask}", *inner]
 
     # -- nodes
 
@@ -135,27 +135,20 @@ class Body:
             wanted: names of nodes.
             full: True for nodes over the whole domain, False for values a row.
         """
-        live: set[str] = set()
-        stack = list(wanted)
-        while stack:
-            name = stack.pop()
-            if name not in live and name not in self.known:
-                live.add(name)
-                node = self.stage.nodes[name]
-                stack += [] if node.reduce else node.args
         nodes = self.stage.nodes
+        live = nodes_behind(nodes, wanted, self.known, passes_reductions=False)
         return [
             name
             for name in nodes
             if name in live and not nodes[name].reduce and self.stage.is_full(name) == full
         ]
 
-    def assign(self, names: Sequence[str]) -> list[str]:
+    def compute(self, names: Sequence[str]) -> list[str]:
         """Lines that load or compute these nodes, none of which is a reduction."""
         self.written.update(names)
         texts = (self.stage.nodes[name].text for name in names)
         count = self.count if any(COUNT in text for text in texts) else ""
-        lines = (self.writer.assign(name, count, self.place.cols.var) for name in names)
+        lines = (self.assign(name, count, self.cols.var) for name in names)
         return [line for block in lines for line in block]
 
     def widened(self, position: str) -> str:
@@ -165,7 +158,7 @@ class Body:
     def row_values(self, wanted: Iterable[str], level: int) -> list[str]:
         """Lines for the row values behind `wanted` that are known after `level` loops."""
         names = [n for n in self.needed(wanted, full=False) if self.level[n] <= level]
-        lines = self.assign(names)
+        lines = self.compute(names)
         self.known.update(names)
         return lines
 
@@ -187,13 +180,13 @@ class Body:
         """
         begin, end = bounds
         wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
-        inner = self.assign(self.needed(wanted, full=True))
+        inner = self.compute(self.needed(wanted, full=True))
         seen = f"({f'start - {begin}' if begin != '0' else 'start'}) // BLOCK + 1"
         seen = seen.replace("(start)", "start")
         for acc in running:
             clean = self.is_clean(acc.value)
-            inner += acc.step("mask", self.place.cols.var, f"({seen})", is_clean=clean)
-        inner += [self.writer.store(tensor) for tensor in stores]
+            inner += acc.step("mask", self.cols.var, f"({seen})", is_clean=clean)
+        inner += [self.store(tensor) for tensor in stores]
         body = self.tile_lines(self.widened(f"start + {self.tile.lanes}"), inner)
         lines = [line for acc in running for line in acc.start(self.tile)]
         lines.append(f"for start in range({begin}, {end}, BLOCK):")
@@ -215,17 +208,11 @@ class Body:
         full = self.stage.is_full
         return [t for t in self.stage.outputs if full(t.node) and self.level[t.node] == level]
 
-
-def at_level(found: Sequence[Accumulator], body: Body, level: int) -> list[Accumulator]:
-    """Accumulators whose value is known after `level` loops, so that the next loop feeds them."""
-    return [acc for acc in found if body.level[acc.value] == level]
+    def at_level(self, level: int) -> list[Accumulator]:
+        """Reductions whose value is known after `level` loops, so that the next loop feeds them."""
+        return [acc for acc in accumulators(self.stage) if self.level[acc.value] == level]
 
 
 def grid_text(sizes: Sequence[str]) -> str:
     """The launch grid as the text of a tuple; one program if there are no sizes."""
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})" if sizes else "(1,)"
-
-
-def group_sizes(groups: Sequence[IndexGroup | None]) -> str:
-    """Wrapper text of the product of the groups' counts, that is, of the number of rows."""
-    return " * ".join(g.count for g in groups if g and g.axes) or "1"

@@ -1,48 +1,17 @@
 """The choice of programs and tiles for a reduction: orientation, kernel forms, sizes."""
 
-from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
 
+from kernelwright.teacher.contraction.schedules import NUM_SMS, power_of_two
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.scope import IndexGroup, group
 from kernelwright.teacher.text.space import StageSpace
 
-PROCESSORS = 132
-"""The processors of an H200; twice as many programs keep the GPU busy."""
 MAX_TILE = 32768
 """Elements of a row that one program holds in registers: 32 a thread at 32 warps."""
 MAX_SPLITS = 4096
 """Partial states that one program merges."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReductionSchedule:
-    """The choices of one reduction kernel: loop form, tile, warps and splits."""
-
-    form: str
-    """"one_pass", "looped" or "two_pass"."""
-    rows: int
-    """Rows a program; 1: the tile has one dimension."""
-    block: int
-    """Reduced positions a tile; a one_pass block covers the row."""
-    num_warps: int
-    why: str
-    splits: int = 1
-    """Programs that share a row, at most; two_pass only."""
-    is_fixed: bool = False
-    """Sizes that 16 does not divide are constants of the kernel (`fixed_sizes`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """The index variables of a reduction: programs walk `outer` and rows, tiles the columns."""
-
-    outer: IndexGroup | None
-    """Kept axes that only choose the program; None where `rows` walks all of them."""
-    rows: IndexGroup
-    """Kept positions of a tile."""
-    cols: IndexGroup
-    """Reduced positions."""
 
 
 def is_column(space: StageSpace) -> bool:
@@ -50,24 +19,28 @@ def is_column(space: StageSpace) -> bool:
     return bool(space.kept) and space.axes[-1].name not in space.reduced
 
 
-def geometry(space: StageSpace, rows: int) -> Geometry:
-    """The index variables of a reduction kernel.
+def geometry(space: StageSpace, rows: int) -> tuple[IndexGroup | None, IndexGroup, IndexGroup]:
+    """The index variables of a reduction kernel: programs walk `outer` and rows, tiles the columns.
 
     Args:
         rows: rows of a tile; if there is one, a program's row never lies beyond the end.
+
+    Returns:
+        (kept axes that only choose the program, or None if rows walk all of them; kept positions of
+        a tile; reduced positions).
     """
     reduced = [axis.name for axis in space.axes if axis.name in space.reduced]
     cols = group(space, reduced, "item")
     if not is_column(space):
         kept = group(space, space.kept, "outer", is_masked=rows > 1)
-        return Geometry(None, kept, cols)
+        return None, kept, cols
     inner = group(space, space.kept[-1:], "", is_masked=rows > 1)
     rest = space.kept[:-1]
     outer = group(space, rest, "outer", is_masked=False) if rest else None
-    return Geometry(outer, inner, cols)
+    return outer, inner, cols
 
 
-def schedules(space: StageSpace) -> list[ReductionSchedule]:
+def schedules(space: StageSpace) -> list[StageSchedule]:
     """Every schedule that fits, best first."""
     length = prod(axis.size for axis in space.axes if axis.name in space.reduced)
     kept = prod(axis.size for axis in space.axes if axis.name not in space.reduced)
@@ -77,23 +50,23 @@ def schedules(space: StageSpace) -> list[ReductionSchedule]:
     return _rows(kept, length)
 
 
-def _rows(kept: int, length: int) -> list[ReductionSchedule]:
-    padded = _power_of_2(length)
+def _rows(kept: int, length: int) -> list[StageSchedule]:
+    padded = power_of_two(length)
     one_pass = [
-        ReductionSchedule("one_pass", rows, padded, warps, "rows fit in registers: read once")
+        StageSchedule("one_pass", rows, padded, warps, "rows fit in registers: read once")
         for rows, warps in _row_tiles(kept, padded)
     ]
     looped = [
-        ReductionSchedule("looped", 1, block, warps, "rows in blocks: any length, few registers")
+        StageSchedule("looped", 1, block, warps, "rows in blocks: any length, few registers")
         for block, warps in ((4096, 8), (2048, 8), (1024, 4), (8192, 16))
         if block < padded
     ]
     if not looped:
         rows = 4 if kept >= 4 else 1
-        looped = [ReductionSchedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
+        looped = [StageSchedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
     split = _split(1, kept, length, 2048, 8)
     # Fewer rows than two a processor leave processors idle unless programs share a row.
-    if split and kept < 2 * PROCESSORS and length > 4 * 2048:
+    if split and kept < 2 * NUM_SMS and length > 4 * 2048:
         return _alternating(split, one_pass, looped)
     return [*_alternating(one_pass, looped), *split[:1]]
 
@@ -106,13 +79,13 @@ def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
         best = max(4, min(16, padded // 512), padded // 1024)
         return [(1, best), (1, best // 2), (1, min(32, best * 2))]
     # More rows a tile than this would leave fewer than two programs a processor.
-    most = _power_of_2(kept // (2 * PROCESSORS) + 1) // 2 or 1
+    most = power_of_two(kept // (2 * NUM_SMS) + 1) // 2 or 1
     wanted = ((2048, 4), (1024, 4), (4096, 8), (padded, max(1, padded // 256)))
     tiles = [(min(most, elements // padded), warps) for elements, warps in wanted]
     return list(dict.fromkeys(tiles))
 
 
-def _columns(space: StageSpace, kept: int, length: int) -> list[ReductionSchedule]:
+def _columns(space: StageSpace, kept: int, length: int) -> list[StageSchedule]:
     inner = space.axes[-1].size
     schedules = []
     for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
@@ -121,24 +94,22 @@ def _columns(space: StageSpace, kept: int, length: int) -> list[ReductionSchedul
             continue
         why = "memory runs along the kept axis: neighbours there share a tile"
         schedules.append(
-            ReductionSchedule("looped", rows, min(block, _power_of_2(length)), warps, why)
+            StageSchedule("looped", rows, min(block, power_of_two(length)), warps, why)
         )
     if length <= 512:
-        rows = max(16, 4096 // _power_of_2(length)) if inner >= 64 else 16
+        rows = max(16, 4096 // power_of_two(length)) if inner >= 64 else 16
         why = "what is reduced fits in the tile: read once"
-        tile = ReductionSchedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
+        tile = StageSchedule("one_pass", min(rows, 64), power_of_two(length), 8, why)
         schedules.insert(0 if length <= 256 else 1, tile)
     rows = 32 if inner > 16 else 16
     programs = max(1, kept // rows)
     split = _split(rows, programs, length, 2048 // rows, 8)
-    if split and programs < 2 * PROCESSORS and length >= 1024:
+    if split and programs < 2 * NUM_SMS and length >= 1024:
         return _alternating(split, schedules)
     return schedules + split
 
 
-def _split(
-    rows: int, programs: int, length: int, block: int, warps: int
-) -> list[ReductionSchedule]:
+def _split(rows: int, programs: int, length: int, block: int, warps: int) -> list[StageSchedule]:
     """Schedules of the two_pass form; none if a row has fewer than four blocks.
 
     Args:
@@ -151,19 +122,15 @@ def _split(
         return []
     # Three limits: four programs a processor, the states that one program can merge, and at least
     # four blocks for each split.
-    wanted = min(4 * PROCESSORS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
-    splits = _power_of_2(max(2, wanted))
+    wanted = min(4 * NUM_SMS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
+    splits = power_of_two(max(2, wanted))
     why = "too few rows to keep all processors busy: programs share them"
     return [
-        ReductionSchedule("two_pass", rows, size, warps, why, splits)
+        StageSchedule("two_pass", rows, size, warps, why, splits)
         for size in (block, block * 2, block // 2)
     ]
 
 
-def _alternating(*forms: list[ReductionSchedule]) -> list[ReductionSchedule]:
+def _alternating(*forms: list[StageSchedule]) -> list[StageSchedule]:
     """The best of each form, then the second of each, and so on."""
     return [schedule for tier in zip_longest(*forms) for schedule in tier if schedule]
-
-
-def _power_of_2(size: int) -> int:
-    return 1 << max(0, size - 1).bit_length()

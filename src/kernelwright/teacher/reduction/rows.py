@@ -3,54 +3,40 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.nodes.graph import KernelStage
 from kernelwright.teacher.reduction.accumulators import functions, one_pass
-from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text
-from kernelwright.teacher.reduction.plan import ReductionSchedule
-from kernelwright.teacher.source import (
-    Kernel,
-    in_order,
-    kernel_name,
-    planned,
-    row_tile,
-)
-from kernelwright.teacher.stages import fused_ops
+from kernelwright.teacher.reduction.body import Body, accumulators, grid_text
+from kernelwright.teacher.source import WrapperPart, planned, row_tile
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
-from kernelwright.teacher.wrapper import WrapperPart
 
 
-def write_one_pass(
-    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
-) -> WrapperPart:
+def write_one_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
     """One kernel that holds whole rows in a tile: each element is read from memory once.
 
     Args:
         suffix: part of the kernel's name, to tell stages apart.
     """
-    body = Body(stage, space, schedule)
+    body = Body(space, schedule, suffix)
     inner = []
     # Nodes come in the graph's order: a level finds the results of the level before in registers.
-    for name, node in stage.nodes.items():
+    for name, node in body.stage.nodes.items():
         if node.reduce:
             # Padding of the tile must not take part: a clean value has zeros there already.
             clean = body.is_clean(node.args[0])
             count = body.count if node.reduce == "mean" else ""
             inner += one_pass(node, body.tile, "mask", count, is_clean=clean)
         else:
-            inner += body.assign([name])
-    inner += [body.writer.store(tensor) for tensor in stage.outputs]
+            inner += body.compute([name])
+    inner += [body.store(tensor) for tensor in body.stage.outputs]
     lanes = body.tile.lanes
     lines = body.tile_lines(body.widened(lanes), inner)
     if schedule.rows == 1:  # the block is the row, whose length the wrapper knows first
-        return _finish(body, lines, f"triton.next_power_of_2({body.count})", suffix)
+        return _finish(body, lines, f"triton.next_power_of_2({body.count})")
     tile = row_tile(body.count, schedule.rows * schedule.block)
-    return _finish(body, lines, "BLOCK", suffix, tile)
+    return _finish(body, lines, "BLOCK", tile)
 
 
-def write_looped(
-    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
-) -> WrapperPart:
+def write_looped(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
     """One kernel that loops over the tiles of a row, once for each level of reductions.
 
     A further loop stores outputs over the whole domain that depend on the last level.
@@ -58,13 +44,13 @@ def write_looped(
     Args:
         suffix: part of the kernel's name, to tell stages apart.
     """
-    body = Body(stage, space, schedule)
-    states = accumulators(stage)
-    everything = [acc.value for acc in states] + [tensor.node for tensor in stage.outputs]
+    body = Body(space, schedule, suffix)
+    everything = [acc.value for acc in accumulators(body.stage)]
+    everything += [tensor.node for tensor in body.stage.outputs]
     lines: list[str] = []
     # A level needs the whole row's results of the level before: each level walks the row again.
     for level in range(max(body.level.values()) + 1):
-        running, stores = at_level(states, body, level), body.full_stores(level)
+        running, stores = body.at_level(level), body.full_stores(level)
         lines += body.row_values(everything, level)
         if running or stores:
             lines += body.loop(("0", body.count), running, stores)
@@ -73,15 +59,14 @@ def write_looped(
             # Lanes of the block have run apart: one reduction merges them after the loop.
             lines += acc.merge(body.tile, acc.results, "seen", body.count, is_last=True)
             body.known.update(acc.results)
-    lines += [body.writer.store(tensor) for tensor in body.row_stores()]
-    return _finish(body, lines, str(schedule.block), suffix)
+    lines += [body.store(tensor) for tensor in body.row_stores()]
+    return _finish(body, lines, str(schedule.block))
 
 
 def _finish(
     body: Body,
     lines: Sequence[str],
     block: str,
-    suffix: str,
     tile: Mapping[str, str] = MappingProxyType({}),
 ) -> WrapperPart:
     """The kernel of these lines, with its wrapper part.
@@ -96,26 +81,8 @@ def _finish(
     constants = {"ROWS": rows} if schedule.rows > 1 else {}
     constants["BLOCK"] = block
     elements = {"ELEMENTS": schedule.rows * schedule.block} if tile else {}
-    plan = KernelPlan(
-        kernel=kernel_name(body.stage.graph.program, suffix),
-        fuses=fused_ops(body.stage, body.stage.nodes),
-        loop=schedule.form,
-        tiles={**elements, **planned(constants), "num_warps": schedule.num_warps},
-        why=schedule.why,
-    )
     whole = (*body.head(), *lines)
-    parameters, known = body.scope.given(whole, is_fixed=schedule.is_fixed)
-    kernel = Kernel(
-        plan=plan,
-        pointers=in_order(body.writer.pointers),
-        sizes=parameters,
-        body=whole,
-        grid=grid,
-        constants=constants | known,
-    )
-    return WrapperPart(
-        stage=body.stage,
-        kernels=[kernel],
-        sizes={**body.scope.sizes, **tile},
-        extra=functions(lines),
-    )
+    tiles = {**elements, **planned(constants)}
+    kernel = body.kernel(schedule, whole, grid, constants, tiles, suffix=body.suffix)
+    sizes = {**body.scope.sizes, **tile}
+    return body.part([kernel], sizes, extra=functions(lines))

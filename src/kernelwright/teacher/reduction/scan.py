@@ -6,23 +6,25 @@ before it is carried along.
 
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
-from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.core.candidate import Candidate
+from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Program
 from kernelwright.teacher.contraction.schedules import power_of_two
-from kernelwright.teacher.movement.body import PullBody
-from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.reduction.accumulators import MULTIPLY
-from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.text.dtypes import triton_dtype
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.value_sizes import ValueSizes
-from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, flat_axis, parts, times
-from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers
-from kernelwright.teacher.ways import Way
+from kernelwright.teacher.tile.body import TileBody
+from kernelwright.teacher.tile.index import memory_order, parts, times
+from kernelwright.teacher.tile.program import (
+    TileChoice,
+    TileProgram,
+    out_buffers,
+    the_only,
+    tile_axes,
+)
+from kernelwright.teacher.ways import Way, is_writable
 
 _ADD = """@triton.jit
 def add(a, b):
@@ -89,22 +91,13 @@ _TILES = (
 """Columns of a block at most, elements of a tile, num_warps."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScanTile:
-    """The tile that a program scans at a time, in elements, and its warps."""
-
-    rows: int
-    columns: int
-    num_warps: int
+ScanTile = tuple[int, int, int]
+"""Rows and columns of the tile that a program scans at a time, and its warps."""
 
 
 def classify(program: Program) -> bool:
     """Whether the program has one scan and everything around the scan has kernel text."""
-    try:
-        _Written(program)
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: _Written(program))
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
@@ -114,7 +107,7 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     return [Way("scan", partial(scan.candidate, tile)) for tile in tiles]
 
 
-class _Written:
+class _Written(TileProgram):
     """The kernel of a program with one scan.
 
     Its axes: "n" along the scan; "m" rows of the tile, neighbours in memory; "b" what is left, a
@@ -129,10 +122,7 @@ class _Written:
                 kernel text.
         """
         self.program = program
-        calls = [call for call in program.calls if call.op in SCANS]
-        if len(calls) != 1:
-            raise NotWritable(f"{len(calls)} scans where one is needed")
-        [self.call] = calls
+        self.call = the_only(program, lambda call: call.op in SCANS, "scans")
         self.scan = SCANS[self.call.op]
         self.source = self.call.arg("input").name
         result_type = self.call.types[0]
@@ -141,44 +131,26 @@ class _Written:
             or result_type.shape[dim_index(self.call.arg("dim"), result_type.rank)] == 1
         ):
             raise NotWritable("a scan of single elements")
-        self.sizes = ValueSizes(program)
-        self.lengths: dict[str, int] = {}
-        self._is_wide = is_wide(program)
-        self.view, self.index = self._tile(result_type)
-        self.body = self._body()
-        self.buffers = out_buffers(self.body, program.outputs)
+        members = self._members(result_type)
+        self.index, self.view, self.lengths = tile_axes(self.texts, self.call.outputs[0], members)
+        self.block = self._block()
+        self.buffers = out_buffers(self.block, program.outputs)
 
-    def _tile(self, made: TensorType) -> tuple[View, Index]:
-        """The kernel's axes, and the index of the scan's result over them."""
+    def _members(self, made: TensorType) -> dict[str, tuple[int, ...]]:
+        """Axis of the kernel -> the dimensions of the scan's result that walk the axis."""
         along = dim_index(self.call.arg("dim"), made.rank)
         # Rows of a tile should be neighbours in memory, so the axes come in the order of memory.
-        order = list(range(made.rank))
-        if made.layout is Layout.CHANNELS_LAST:
-            order = [0, *order[2:], 1]
-        before, after = order[: order.index(along)], order[order.index(along) + 1 :]
+        order = memory_order(tuple(range(made.rank)), made.layout)
+        before, behind = order[: order.index(along)], order[order.index(along) + 1 :]
         # If axes follow the scanned one, neighbours in memory belong to different rows, and these
         # rows form a tile. Else neighbours belong to one row, and any rows form a tile.
-        members = {"b": before, "m": after, "n": [along]} if after else {"m": before, "n": [along]}
-        texts = {"b": ("pid_b", ""), "m": ("offs_m", "[:, None]"), "n": ("offs_n", "[None, :]")}
-        dims: dict[int, Dim] = {}
-        view: dict[str, AxisText] = {}
-        for axis, places in members.items():
-            # A dimension of size 1 has no position to compute; its index stays empty.
-            wide_dims = [at for at in places if made.shape[at] > 1]
-            if not wide_dims:
-                continue
-            sizes = [self.sizes.of(self.call.outputs[0])[at] for at in wide_dims]
-            walked = flat_axis(axis, sizes, [made.shape[at] for at in wide_dims])
-            dims |= dict(zip(wide_dims, walked, strict=True))
-            bound = self.sizes.symbol(times(*sizes), axis.upper())
-            name, suffix = texts[axis]
-            view[axis] = AxisText(name, suffix, "" if axis == "b" else bound)
-            self.lengths[axis] = prod(made.shape[at] for at in wide_dims)
-        return view, tuple(dims.get(at, ()) for at in range(made.rank))
+        if behind:
+            return {"b": before, "m": behind, "n": (along,)}
+        return {"m": before, "n": (along,)}
 
-    def _body(self) -> PullBody:
+    def _block(self) -> TileBody:
         """The lines of a block, from loads to stores."""
-        body = PullBody(self.program, self.view, self.sizes, RULES, is_wide=self._is_wide)
+        body = self.body(self.view)
         index = self.index
         text = body.value(self.source, index)
         kind = triton_dtype(self.call.types[0].dtype)
@@ -190,7 +162,7 @@ class _Written:
         body.lines += self._scanned()
         for name, variable in zip(self.call.outputs, ("scanned", "scanned_at"), strict=False):
             body.place(name, index, variable)
-        body.follow(self.program.calls[self.program.calls.index(self.call) + 1 :])
+        body.follow(self.after())
         for name in dict.fromkeys(self.program.outputs):
             if name not in body.path:
                 if body.shape(name) != self.call.types[0].shape:
@@ -225,31 +197,19 @@ class _Written:
         # A tile beyond the row would compute on padding.
         columns = min(columns, power_of_two(self.lengths["n"]))
         rows = min(max(1, elements // columns), power_of_two(self.lengths.get("m", 1)))
-        return ScanTile(rows=rows, columns=columns, num_warps=num_warps)
+        return rows, columns, num_warps
 
     def candidate(self, tile: ScanTile) -> Candidate:
         """The candidate: one kernel in this tile, and its wrapper."""
-        ops = tuple(call.op for call in self.program.calls)
-        plan = KernelPlan(
-            kernel=kernel_name(self.program),
-            fuses=ops,
-            loop="scan",
-            tiles={
-                "BLOCK_M": tile.rows, "BLOCK_N": tile.columns, "num_warps": tile.num_warps,
-            },
+        choice = TileChoice(
+            tiles=dict(zip(("BLOCK_M", "BLOCK_N", "num_warps"), tile, strict=True)),
             why="rows are read once: blocks scanned as trees, their ends carried along",
-        )  # fmt: skip
+        )
         rows = f"triton.cdiv({self.view['m'].bound}, BLOCK_M)" if "m" in self.view else "1"
-        blocks = f"{self.sizes.symbol(self._batches, 'B')} * " if "b" in self.view else ""
-        scan_kernel = kernel(plan, self._lines(), f"({blocks}{rows},)", self.sizes.symbols)
-        named = [
-            *scan_kernel.sizes,
-            scan_kernel.grid,
-            *(s for buffer in self.buffers for s in buffer.sizes),
-        ]
-        sizes = self.sizes.needed(named)
-        extra = self.scan.combine
-        return assemble(self.program, sizes, self.buffers, [scan_kernel], self._is_wide, extra)
+        blocks = f"{self.texts.symbol(self._batches, 'B')} * " if "b" in self.view else ""
+        grid = f"({blocks}{rows},)"
+        scan_kernel = self.kernel(choice, "scan", self.program.calls, self._lines(), grid)
+        return self.assembled([scan_kernel], self.buffers, extra=self.scan.combine)
 
     @property
     def _batches(self) -> str:
@@ -257,16 +217,16 @@ class _Written:
 
     def _lines(self) -> list[str]:
         names = dict.fromkeys(self.program.outputs)
-        stores = [self.body.store(f"{name}_ptr", name) for name in names]
+        stores = [self.block.store(f"{name}_ptr", name) for name in names]
         inner = [
             "offs_n = start + tl.arange(0, BLOCK_N)",
-            *parts(self.body.view, ["n"]),
-            *self.body.lines,
+            *parts(self.block.view, ["n"]),
+            *self.block.lines,
             *stores,
         ]
         return [
             *self._place(),
-            *parts(self.body.view, ["b", "m"]),
+            *parts(self.block.view, ["b", "m"]),
             *self._carry(),
             f"for start in range(0, {self.view['n'].bound}, BLOCK_N):",
             *(f"    {line}" for line in inner),
@@ -274,7 +234,7 @@ class _Written:
 
     def _place(self) -> list[str]:
         """Lines that compute which rows the program owns."""
-        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self.is_wide else "")
         if "m" not in self.view:
             return [f"pid_b = {pid}"] if "b" in self.view else []
         lines = []

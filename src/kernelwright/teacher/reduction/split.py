@@ -6,10 +6,8 @@ themselves. This is cheap and saves a launch.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.nodes.graph import KernelStage
+from kernelwright.teacher.nodes.graph import nodes_behind
 from kernelwright.teacher.pointwise.tile import pointer
 from kernelwright.teacher.reduction.accumulators import (
     Accumulator,
@@ -17,28 +15,13 @@ from kernelwright.teacher.reduction.accumulators import (
     TileShape,
     functions,
 )
-from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text, group_sizes
-from kernelwright.teacher.reduction.plan import ReductionSchedule
-from kernelwright.teacher.source import Buffer, Kernel, in_order, kernel_name, planned
-from kernelwright.teacher.stages import fused_ops
+from kernelwright.teacher.reduction.body import Body, accumulators, grid_text
+from kernelwright.teacher.source import Buffer, Kernel, WrapperPart, planned
+from kernelwright.teacher.text.fixed_sizes import StageSchedule
 from kernelwright.teacher.text.space import StageSpace
-from kernelwright.teacher.wrapper import WrapperPart
 
 
-@dataclass(frozen=True, slots=True)
-class _SplitTask:
-    """The arguments that all kernels of a two_pass candidate share."""
-
-    stage: KernelStage
-    space: StageSpace
-    schedule: ReductionSchedule
-    suffix: str
-    running: Sequence[Accumulator]
-
-
-def write_two_pass(
-    stage: KernelStage, space: StageSpace, schedule: ReductionSchedule, suffix: str
-) -> WrapperPart:
+def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> WrapperPart:
     """One kernel of partial states for each level of reductions, and one kernel that finishes.
 
     The partial states have the shape (rows, splits).
@@ -46,190 +29,147 @@ def write_two_pass(
     Args:
         suffix: part of the kernels' names, to tell stages apart.
     """
-    task = _SplitTask(stage, space, schedule, suffix, accumulators(stage))
-    probe = Body(stage, space, schedule)
+    probe = Body(space, schedule, suffix)
     top = max(probe.level.values())
     kernels: list[Kernel] = []
     sizes: dict[str, str] = {}
     # A reduction of another reduction's result needs that result whole, so levels are kernels: only
     # between kernels do all programs wait for each other.
-    for level in range(top + 1):
-        if at_level(task.running, probe, level):
-            kernels.append(_partial(task, level, sizes))
-    kernels.append(_finish(task, top, sizes))
-    cols = probe.place.cols.count
+    for level in range(top + 2):
+        if level <= top and not probe.at_level(level):
+            continue
+        body = _SplitBody(space, schedule, suffix)
+        kernels.append(body.partial(level) if level <= top else body.finish(top))
+        sizes |= body.scope.sizes
     # A chunk is a multiple of the block: no block of a program crosses into another's chunk. Rows
     # shorter than all chunks have fewer splits, so n_splits is computed from the chunk.
-    blocks = f"{schedule.splits} * {schedule.block}"
+    cols, blocks = probe.cols.count, f"{schedule.splits} * {schedule.block}"
     sizes["chunk"] = f"triton.cdiv({cols}, {blocks}) * {schedule.block}"
     sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
-    buffers = _buffers(task, probe)
-    extra = functions(line for kernel in kernels for line in kernel.body)
-    return WrapperPart(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
-
-
-def _buffers(task: _SplitTask, body: Body) -> list[Buffer]:
-    rows = group_sizes([body.place.outer, body.place.rows])
-    sizes = ("n_splits",) if rows == "1" else (rows, "n_splits")
-    return [
-        Buffer(name=_parts(state), sizes=sizes, dtype=state.dtype)
-        for acc in task.running
+    rows = [group.count for group in (probe.outer, probe.rows) if group and group.axes]
+    shape = (" * ".join(rows), "n_splits") if rows else ("n_splits",)
+    buffers = [
+        Buffer(name=_parts(state), sizes=shape, dtype=state.dtype)
+        for acc in accumulators(space.stage)
         for state in acc.states
     ]
+    extra = functions(line for kernel in kernels for line in kernel.body)
+    return probe.part(kernels, sizes, buffers, extra)
 
 
 def _parts(state: ReductionState) -> str:
     return state.name.removesuffix("_acc") + "_parts"
 
 
-def _partial(task: _SplitTask, level: int, sizes: dict[str, str]) -> Kernel:
-    """The kernel of one level: each program reduces its chunk and stores the partial states.
+class _SplitBody(Body):
+    """The lines of one kernel whose programs share rows."""
 
-    Args:
-        sizes: size arguments -> wrapper text; the kernel's own are added.
-    """
-    body = Body(task.stage, task.space, task.schedule)
-    running, stores = at_level(task.running, body, level), body.full_stores(level)
-    wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
-    lines = _prologue(task, body, wanted, level)
-    lines += [*_chunk(body), *body.loop(("begin", "end"), running, stores)]
-    lines += body.seen_lines(running, "begin", "end")
-    for acc in running:
-        merged = [f"{_parts(state).removesuffix('_parts')}_part" for state in acc.states]
-        lines += acc.merge(body.tile, merged, "seen", "(end - begin)", is_last=False)
-        for state, name in zip(acc.states, merged, strict=True):
-            body.writer.stored[_parts(state)] = None
-            # A tile of several rows can reach past the last row; the split always exists.
-            mask = body.scope.mask(frozenset(task.space.kept))
-            masked = f", mask={mask}" if mask else ""
-            lines.append(f"tl.store({_address(body, state, 'split')}, {name}{masked})")
-    body.written.update(result for acc in running for result in acc.results)
-    suffix = f"partial_{level}" if level else "partial"
-    return _kernel(task, body, lines, suffix, sizes, is_split=True)
+    def partial(self, level: int) -> Kernel:
+        """The kernel of a level: each program reduces its chunk and stores the partial states."""
+        running, stores = self.at_level(level), self.full_stores(level)
+        wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
+        lines = self._prologue(wanted, level)
+        lines += [*self._chunk(), *self.loop(("begin", "end"), running, stores)]
+        lines += self.seen_lines(running, "begin", "end")
+        for acc in running:
+            merged = [f"{_parts(state).removesuffix('_parts')}_part" for state in acc.states]
+            lines += acc.merge(self.tile, merged, "seen", "(end - begin)", is_last=False)
+            for state, name in zip(acc.states, merged, strict=True):
+                # A tile of several rows can reach past the last row; the split always exists.
+                mask = self.scope.mask(self.space.kept)
+                masked = f", mask={mask}" if mask else ""
+                lines.append(f"tl.store({self._address(state, 'split')}, {name}{masked})")
+        self.written.update(result for acc in running for result in acc.results)
+        return self._kernel(lines, f"partial_{level}" if level else "partial", is_split=True)
 
-
-def _finish(task: _SplitTask, top: int, sizes: dict[str, str]) -> Kernel:
-    """The kernel that merges the states of the last level and stores what depends on them."""
-    body = Body(task.stage, task.space, task.schedule)
-    at_top = {acc.value for acc in at_level(task.running, body, top)}
-    stores, rows = body.full_stores(top), body.row_stores()
-    if at_top:
+    def finish(self, top: int) -> Kernel:
+        """The kernel that merges the states of the last level, and stores what depends on them."""
+        is_at_top = bool(self.at_level(top))
         # Outputs over the whole domain went out with the partial states of this level.
-        stores = []
-    wanted = [tensor.node for tensor in (*stores, *rows)]
-    lines = _prologue(task, body, wanted, top + bool(at_top))
-    if stores:
-        lines += [*_chunk(body), *body.loop(("begin", "end"), [], stores)]
-        if rows:  # every split has the row's value: one of them stores it
-            lines.append("if split == 0:")
-            lines += [f"    {body.writer.store(tensor)}" for tensor in rows]
-    else:
-        lines += [body.writer.store(tensor) for tensor in rows]
-    return _kernel(task, body, lines, "finish", sizes, is_split=bool(stores))
+        stores = [] if is_at_top else self.full_stores(top)
+        rows = self.row_stores()
+        wanted = [tensor.node for tensor in (*stores, *rows)]
+        lines = self._prologue(wanted, top + is_at_top)
+        if stores:
+            lines += [*self._chunk(), *self.loop(("begin", "end"), [], stores)]
+            if rows:  # every split has the row's value: one of them stores it
+                lines.append("if split == 0:")
+                lines += [f"    {self.store(tensor)}" for tensor in rows]
+        else:
+            lines += [self.store(tensor) for tensor in rows]
+        return self._kernel(lines, "finish", is_split=bool(stores))
 
+    def _prologue(self, wanted: Sequence[str], level: int) -> list[str]:
+        """Lines that compute the row values and merge the states behind `wanted`, level by level.
 
-def _prologue(task: _SplitTask, body: Body, wanted: Sequence[str], level: int) -> list[str]:
-    """Lines that compute the row values and merge the states behind `wanted`, level by level."""
-    lines: list[str] = []
-    behind = _behind(task.stage, wanted)
-    for reached in range(level + 1):
-        lines += body.row_values(sorted(behind), reached)
-        for acc in at_level(task.running, body, reached):
-            # Lower levels are merged by everybody who needs them: a few hundred states a row, less
-            # than a launch.
-            if reached < level and set(acc.results) & behind:
-                lines += _merged(body, acc)
-                body.known.update(acc.results)
-    if any("parts_ptr" in line for line in lines):
-        tile = TileShape(body.tile.has_rows, "SPLITS")
-        head = [f"part = {tile.lanes}", f"part_mask = {_part_mask(body)}"]
-        if any("seen" in line for line in lines):  # the last chunk of a row may be shorter
-            rest = f"{body.count} - part * chunk"
-            head.append(f"seen = tl.maximum(tl.minimum({rest}, chunk), 0)")
-        lines = [*head, *lines]
-    return lines
+        Reductions end the search for nodes behind `wanted`: their states are in memory.
+        """
+        lines: list[str] = []
+        behind = nodes_behind(self.stage.nodes, wanted, passes_reductions=False)
+        for reached in range(level + 1):
+            lines += self.row_values(sorted(behind), reached)
+            for acc in self.at_level(reached):
+                # Lower levels are merged by everybody who needs them: a few hundred states a row,
+                # less than a launch.
+                if reached < level and set(acc.results) & behind:
+                    lines += self._merged(acc)
+                    self.known.update(acc.results)
+        if any("parts_ptr" in line for line in lines):
+            mask = self.scope.mask(self.space.kept)
+            part_mask = f"({mask}) & (part < n_splits)" if mask else "part < n_splits"
+            head = [f"part = {self._splits.lanes}", f"part_mask = {part_mask}"]
+            if any("seen" in line for line in lines):  # the last chunk of a row may be shorter
+                rest = f"{self.count} - part * chunk"
+                head.append(f"seen = tl.maximum(tl.minimum({rest}, chunk), 0)")
+            lines = [*head, *lines]
+        return lines
 
+    @property
+    def _splits(self) -> TileShape:
+        """The tile of the states of all splits."""
+        return TileShape(self.tile.has_rows, "SPLITS")
 
-def _behind(stage: KernelStage, wanted: Sequence[str]) -> set[str]:
-    """Nodes that `wanted` depends on, up to reductions, whose states are in memory."""
-    live: set[str] = set()
-    stack = list(wanted)
-    while stack:
-        name = stack.pop()
-        if name not in live:
-            live.add(name)
-            node = stage.nodes[name]
-            stack += [] if node.reduce else node.args
-    return live
+    def _merged(self, acc: Accumulator) -> list[str]:
+        """Lines that load an accumulator's states of all splits and merge them into its results."""
+        lines = []
+        for state in acc.states:
+            address = self._address(state, "part")
+            # Lanes beyond the last split read the neutral state, which changes no result.
+            lines.append(f"{state.name} = tl.load({address}, mask=part_mask, other={state.start})")
+        return lines + acc.merge(self._splits, acc.results, "seen", self.count, is_last=True)
 
+    def _address(self, state: ReductionState, split: str) -> str:
+        """Pointer text of a row's partial states, at the splits that the text `split` names."""
+        row = self.scope.offset(self.space.kept)
+        if row == "0":
+            return pointer(_parts(state), split)
+        row = f"({row})" if " + " in row else row
+        return pointer(_parts(state), f"{row} * n_splits + {split}")
 
-def _part_mask(body: Body) -> str:
-    mask = body.scope.mask(frozenset(body.space.kept))
-    return f"({mask}) & (part < n_splits)" if mask else "part < n_splits"
+    def _chunk(self) -> list[str]:
+        return ["begin = split * chunk", f"end = tl.minimum(begin + chunk, {self.count})"]
 
-
-def _merged(body: Body, acc: Accumulator) -> list[str]:
-    """Lines that load an accumulator's states of all splits and merge them into its results."""
-    tile = TileShape(body.tile.has_rows, "SPLITS")
-    lines = []
-    for state in acc.states:
-        body.writer.loaded[_parts(state)] = None
-        address = _address(body, state, "part")
-        # Lanes beyond the last split read the neutral state, which changes no result.
-        lines.append(f"{state.name} = tl.load({address}, mask=part_mask, other={state.start})")
-    return lines + acc.merge(tile, acc.results, "seen", body.count, is_last=True)
-
-
-def _address(body: Body, state: ReductionState, split: str) -> str:
-    """Pointer text of a row's partial states, at the splits that the text `split` names."""
-    row = body.scope.offset(body.space.kept)
-    if row == "0":
-        return pointer(_parts(state), split)
-    row = f"({row})" if " + " in row else row
-    return pointer(_parts(state), f"{row} * n_splits + {split}")
-
-
-def _chunk(body: Body) -> list[str]:
-    return ["begin = split * chunk", f"end = tl.minimum(begin + chunk, {body.count})"]
-
-
-def _kernel(
-    task: _SplitTask,
-    body: Body,
-    lines: list[str],
-    suffix: str,
-    sizes: dict[str, str],
-    *,
-    is_split: bool,
-) -> Kernel:
-    schedule, program = task.schedule, task.stage.graph.program
-    grid = body.grid(str(schedule.rows))
-    head = body.head()
-    if is_split:
-        # The split is the last grid dimension: `head` has numbered those of the rows before it.
-        head.append(f"split = {body.widened(f'tl.program_id({len(grid)})')}")
-        grid.append("n_splits")
-    text = " ".join([*head, *lines])
-    constants = {"ROWS": str(schedule.rows)} if schedule.rows > 1 else {}
-    if "BLOCK" in text:
-        constants["BLOCK"] = str(schedule.block)
-    if "SPLITS" in text:  # tl.arange needs a power of two
-        constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
-    plan = KernelPlan(
-        kernel=kernel_name(program, "_".join(filter(None, (task.suffix, suffix)))),
-        fuses=fused_ops(task.stage, sorted(body.written | body.known)),
-        loop=schedule.form,
-        tiles={**planned(constants), "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
-        why=schedule.why,
-    )
-    sizes |= body.scope.sizes
-    shares = ("chunk", "n_splits")
-    parameters, known = body.scope.given([text], is_fixed=schedule.is_fixed, more=shares)
-    return Kernel(
-        plan=plan,
-        pointers=in_order(body.writer.pointers),
-        sizes=parameters,
-        body=(*head, *lines),
-        grid=grid_text(grid),
-        constants=constants | known,
-    )
+    def _kernel(self, lines: list[str], suffix: str, *, is_split: bool) -> Kernel:
+        schedule = self.schedule
+        grid, head = self.grid(str(schedule.rows)), self.head()
+        if is_split:
+            # The split is the last grid dimension: `head` has numbered those of the rows before it.
+            head.append(f"split = {self.widened(f'tl.program_id({len(grid)})')}")
+            grid.append("n_splits")
+        whole = [*head, *lines]
+        text = " ".join(whole)
+        constants = {"ROWS": str(schedule.rows)} if schedule.rows > 1 else {}
+        if "BLOCK" in text:
+            constants["BLOCK"] = str(schedule.block)
+        if "SPLITS" in text:  # tl.arange needs a power of two
+            constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
+        return self.kernel(
+            schedule,
+            whole,
+            grid_text(grid),
+            constants,
+            {**planned(constants), "SPLITS": schedule.splits},
+            suffix="_".join(filter(None, (self.suffix, suffix))),
+            nodes=sorted(self.written | self.known),
+            more=("chunk", "n_splits"),
+        )

@@ -1,8 +1,9 @@
-"""Texts of quotients, roots, remainders and shifts.
+"""Texts of quotients, remainders and shifts.
 
-Triton's `/` and `tl.sqrt` err by up to two ulp on a GPU. That is enough where the result is a float
-to the end, and turns a tie the other way where it is rounded, cut or compared next: there quotients
-and roots are the nearest floats (`tl.div_rn`, `tl.sqrt_rn`), as those of PyTorch are.
+Triton's `/` errs by up to two ulp on a GPU. That is enough where the result is a float to the end,
+and turns a tie the other way where it is rounded, cut or compared next: there quotients are the
+nearest floats (`tl.div_rn`), as those of PyTorch are. Roots always are (`tl.sqrt_rn`), because
+`tl.sqrt` takes subnormal numbers for zero.
 
 PyTorch on CUDA divides by a Python number in another way: it multiplies by the number's reciprocal,
 an ulp off. Candidates divide there too. That is bit for bit what PyTorch makes on a CPU, and is
@@ -61,27 +62,23 @@ def fmod(call: Call, on: Operands) -> str:
     return "{input} % {other}".format(**on)
 
 
-def shift(sign: str) -> Rule:
-    """The rule of `<<` or `>>`.
+def shift(sign: str, call: Call, on: Operands) -> str:
+    """Text of a shift, `<<` or `>>`.
 
     PyTorch defines shifts by a negative number of places, and by all bits or more: the result is 0,
     or the sign for a shift of signed integers to the right. The hardware does not define them.
     """
-
-    def rule(call: Call, on: Operands) -> str:
-        dtype, places = call.types[0].dtype, call.arg("other")
-        kind, bits = triton_dtype(dtype), 8 * DTYPE_BYTES[dtype]
-        value = f"{on['input']}.to({kind})"
-        if not isinstance(call.arg("input"), Ref):
-            value = f"({on['other']} * 0 + {on['input']})"
-        is_signed = sign == ">>" and dtype != "uint8"
-        beyond = f"{value} >> {bits - 1}" if is_signed else f"{value} * 0"
-        if not isinstance(places, Ref):
-            return f"{value} {sign} {places}" if 0 <= places < bits else beyond
-        is_inside = f"({on['other']} >= 0) & ({on['other']} < {bits})"
-        return f"tl.where({is_inside}, {value} {sign} {on['other']}, {beyond})"
-
-    return rule
+    dtype, places = call.types[0].dtype, call.arg("other")
+    kind, bits = triton_dtype(dtype), 8 * DTYPE_BYTES[dtype]
+    value = f"{on['input']}.to({kind})"
+    if not isinstance(call.arg("input"), Ref):
+        value = f"({on['other']} * 0 + {on['input']})"
+    is_signed = sign == ">>" and dtype != "uint8"
+    beyond = f"{value} >> {bits - 1}" if is_signed else f"{value} * 0"
+    if not isinstance(places, Ref):
+        return f"{value} {sign} {places}" if 0 <= places < bits else beyond
+    is_inside = f"({on['other']} >= 0) & ({on['other']} < {bits})"
+    return f"tl.where({is_inside}, {value} {sign} {on['other']}, {beyond})"
 
 
 def remainder(call: Call, on: Operands) -> str:
@@ -100,14 +97,13 @@ def remainder(call: Call, on: Operands) -> str:
 _NEAREST = {
     "div": "tl.div_rn({input}, {other})",
     "addcdiv": "{input} + {value} * tl.div_rn({tensor1}, {tensor2})",
-    "sqrt": "tl.sqrt_rn({input})",
     "reciprocal": "tl.div_rn(1.0, {input})",
     "softsign": "tl.div_rn({input}, 1 + tl.abs({input}))",
     "pow": "",
 }
-"""Operators that divide or take roots -> their text where the result has to be the nearest float.
+"""Operators that divide -> their text where the result has to be the nearest float.
 rsqrt is none of them: PyTorch's own is `rsqrt.approx` too."""
-_NEAREST_POWERS = {0.5: _NEAREST["sqrt"], -1: _NEAREST["reciprocal"]}
+_NEAREST_POWERS = {-1: _NEAREST["reciprocal"]}
 
 
 def nearest(call: Call, on: Operands) -> str:
@@ -120,7 +116,7 @@ def nearest(call: Call, on: Operands) -> str:
 
 
 def rounded_values(program: Program) -> frozenset[str]:
-    """Names of a program's quotients and roots that have to be the nearest floats.
+    """Names of a program's quotients that have to be the nearest floats.
 
     A rounding, a comparison, a cast or an index is made of these values, so one ulp decides.
     """

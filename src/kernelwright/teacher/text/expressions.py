@@ -8,10 +8,11 @@ has the accurate function. NaN passes through selections as in PyTorch.
 
 import math
 from collections.abc import Container
+from functools import partial
 from typing import Any
 
 from kernelwright.ops.operator import ParameterKind
-from kernelwright.ops.rules import is_float
+from kernelwright.ops.rules import is_float, is_int
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.text.divisions import (
     Operands,
@@ -29,6 +30,8 @@ class NotWritable(ValueError):
     """The program has no kernel of the form that was tried; the message says why."""
 
 
+SELECTORS = ("condition", "mask")
+"""Parameters that choose rather than compute: never widened."""
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 _TEMPLATES: dict[str, str] = {
@@ -56,7 +59,7 @@ _TEMPLATES: dict[str, str] = {
     "log": "tl.log({input})",
     "log2": "tl.log2({input})",
     "log1p": "libdevice.log1p({input})",
-    "sqrt": "tl.sqrt({input})",
+    "sqrt": "tl.sqrt_rn({input})",
     "rsqrt": "tl.rsqrt({input})",
     "reciprocal": "1.0 / {input}",
     "abs": "tl.abs({input})",
@@ -86,20 +89,8 @@ _TEMPLATES: dict[str, str] = {
     "masked_fill": "tl.where({mask}, {value}, {input})",
 }
 
-_LIBRARY = (
-    "acos",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cosh",
-    "erfc",
-    "erfinv",
-    "lgamma",
-    "log10",
-    "sinh",
-)
-_TEMPLATES |= {name: f"libdevice.{name}({{input}})" for name in _LIBRARY}
+_LIBRARY = "acos asin asinh atan atanh cosh erfc erfinv lgamma log10 sinh"
+_TEMPLATES |= {name: f"libdevice.{name}({{input}})" for name in _LIBRARY.split()}
 _TEMPLATES |= {name: f"libdevice.{name}({{input}}, {{other}})" for name in ("atan2", "hypot")}
 
 _GELU_ERF = "0.5 * {input} * (1 + tl.erf({input} * 0.7071067811865476))"
@@ -109,7 +100,7 @@ _GELU_TANH = (
 )
 _POWERS = {
     1: "{input}", 2: "{input} * {input}", 3: "{input} * {input} * {input}", -1: "1.0 / {input}",
-    0.5: "tl.sqrt({input})", -0.5: "tl.rsqrt({input})",
+    0.5: "tl.sqrt_rn({input})", -0.5: "tl.rsqrt({input})",
     # 1 for NaN and infinity too; the comparison gives the number the tile's shape.
     0: "tl.where({input} == {input}, 1.0, 1.0)",
 }  # fmt: skip
@@ -145,11 +136,8 @@ def _sign(call: Call, on: Operands) -> str:
     return "({input} > 0).to({kind}) - ({input} < 0).to({kind})".format(kind=kind, **on)
 
 
-def _rounding(function: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        return f"{function}({on['input']})" if is_float(call.types[0].dtype) else on["input"]
-
-    return rule
+def _rounding(function: str, call: Call, on: Operands) -> str:
+    return f"{function}({on['input']})" if is_float(call.types[0].dtype) else on["input"]
 
 
 def _bitwise_not(call: Call, on: Operands) -> str:
@@ -163,23 +151,17 @@ def _to_dtype(call: Call, on: Operands) -> str:
     return f"{on['input']}.to({triton_dtype(dtype)})"
 
 
-def _sum(sign: str, first: str, second: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        scale = "" if call.arg("alpha") == 1 else f"{on['alpha']} * "
-        if call.types[0].dtype == "bool":
-            return f"{on[first]} | {on[second]}"
-        # rsub scales what it subtracts: other - alpha * input.
-        return f"{on[first]} {sign} {scale}{on[second]}"
-
-    return rule
+def _sum(sign: str, first: str, second: str, call: Call, on: Operands) -> str:
+    scale = "" if call.arg("alpha") == 1 else f"{on['alpha']} * "
+    if call.types[0].dtype == "bool":
+        return f"{on[first]} | {on[second]}"
+    # rsub scales what it subtracts: other - alpha * input.
+    return f"{on[first]} {sign} {scale}{on[second]}"
 
 
-def _extremum(function: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(call.types[0].dtype) else ""
-        return f"{function}({on['input']}, {on['other']}{nan})"
-
-    return rule
+def _extremum(function: str, call: Call, on: Operands) -> str:
+    nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(call.types[0].dtype) else ""
+    return f"{function}({on['input']}, {on['other']}{nan})"
 
 
 def _pow(call: Call, on: Operands) -> str:
@@ -191,12 +173,9 @@ def _pow(call: Call, on: Operands) -> str:
     return f"libdevice.pow({on['input']}, {on['exponent']})"
 
 
-def _addc(sign: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        scale = "" if call.arg("value") == 1 else f"{on['value']} * "
-        return f"{on['input']} + {scale}{on['tensor1']} {sign} {on['tensor2']}"
-
-    return rule
+def _addc(sign: str, call: Call, on: Operands) -> str:
+    scale = "" if call.arg("value") == 1 else f"{on['value']} * "
+    return f"{on['input']} + {scale}{on['tensor1']} {sign} {on['tensor2']}"
 
 
 _RULES: dict[str, Rule] = {
@@ -204,25 +183,25 @@ _RULES: dict[str, Rule] = {
     "softplus": _softplus,
     "clamp": _clamp,
     "sign": _sign,
-    "floor": _rounding("tl.floor"),
-    "ceil": _rounding("tl.ceil"),
-    "round": _rounding("libdevice.rint"),
-    "trunc": _rounding("libdevice.trunc"),
+    "floor": partial(_rounding, "tl.floor"),
+    "ceil": partial(_rounding, "tl.ceil"),
+    "round": partial(_rounding, "libdevice.rint"),
+    "trunc": partial(_rounding, "libdevice.trunc"),
     "bitwise_not": _bitwise_not,
     "to_dtype": _to_dtype,
-    "add": _sum("+", "input", "other"),
-    "sub": _sum("-", "input", "other"),
-    "rsub": _sum("-", "other", "input"),
+    "add": partial(_sum, "+", "input", "other"),
+    "sub": partial(_sum, "-", "input", "other"),
+    "rsub": partial(_sum, "-", "other", "input"),
     "div": div,
     "remainder": remainder,
     "fmod": fmod,
-    "bitwise_left_shift": shift("<<"),
-    "bitwise_right_shift": shift(">>"),
-    "maximum": _extremum("tl.maximum"),
-    "minimum": _extremum("tl.minimum"),
+    "bitwise_left_shift": partial(shift, "<<"),
+    "bitwise_right_shift": partial(shift, ">>"),
+    "maximum": partial(_extremum, "tl.maximum"),
+    "minimum": partial(_extremum, "tl.minimum"),
     "pow": _pow,
-    "addcmul": _addc("*"),
-    "addcdiv": _addc("/"),
+    "addcmul": partial(_addc, "*"),
+    "addcdiv": partial(_addc, "/"),
 }
 
 
@@ -248,7 +227,9 @@ def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> 
         if isinstance(value, Ref):
             texts[param.name] = operands[param.name]
         elif param.kind is not ParameterKind.ATTRIBUTE or isinstance(value, int | float):
-            texts[param.name] = literal(value)
+            # Beside a float, Triton would compute in fp32, which cannot hold large integers.
+            is_cast = isinstance(value, float) and is_int(call.types[0].dtype)
+            texts[param.name] = literal(int(value) if is_cast else value)
     if call.outputs[0] in rounded and (text := nearest(call, texts)):
         return text
     if call.op in _RULES:

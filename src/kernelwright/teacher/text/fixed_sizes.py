@@ -7,9 +7,8 @@ kernel is compiled anew for every other one.
 """
 
 from collections.abc import Sequence
-from dataclasses import Field, replace
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, ClassVar, Protocol, TypeVar
 
 from kernelwright.teacher.text.space import StageSpace
 
@@ -20,22 +19,26 @@ _LARGE = 1 << 20
 _FIRST = 3
 
 
-class Fixable(Protocol):
-    """A schedule, a dataclass; `is_fixed`: its kernel has such sizes as constants."""
+@dataclass(frozen=True, slots=True)
+class StageSchedule:
+    """The choices of one kernel of a stage: loop form, tile, warps and splits."""
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    form: str
+    """Pointwise: "flat", "grid_stride", "rows", "row_blocks" or "transpose"; reduction: "one_pass",
+    "looped" or "two_pass"."""
+    rows: int
+    """Rows of the tile; 1: the tile has one dimension."""
+    block: int
+    """Columns of the tile, reduced positions in a reduction; a one_pass block covers the row."""
+    num_warps: int
+    why: str
+    splits: int = 1
+    """Programs that share a row, at most; two_pass only."""
+    is_fixed: bool = False
+    """Sizes that 16 does not divide are constants of the kernel."""
 
-    @property
-    def why(self) -> str: ...
 
-    @property
-    def is_fixed(self) -> bool: ...
-
-
-S = TypeVar("S", bound=Fixable)
-
-
-def with_fixed(schedules: Sequence[S], space: StageSpace) -> list[S]:
+def with_fixed(schedules: Sequence[StageSchedule], space: StageSpace) -> list[StageSchedule]:
     """The schedules, and if it can matter the same schedules with fixed sizes too.
 
     Three with fixed sizes come first. The best without is fourth, so that it is measured as well.

@@ -31,6 +31,13 @@ def _dim(call: Call, texts: Texts, name: str = "dim") -> int:
     return dim_index(call.arg(name), len(texts))
 
 
+def broadcast_sizes(*rows: Texts) -> Texts:
+    """The sizes to which values of these sizes broadcast, right-aligned."""
+    rank = max(map(len, rows))
+    columns = zip(*(("1",) * (rank - len(row)) + row for row in rows), strict=True)
+    return tuple(next((text for text in column if text != "1"), "1") for column in columns)
+
+
 def _slice(of: SizesOf, call: Call, _: int) -> Texts:
     texts = _input(of, call)
     at = _dim(call, texts)
@@ -131,20 +138,15 @@ def _index_select(of: SizesOf, call: Call, _: int) -> Texts:
 def _take_along_dim(of: SizesOf, call: Call, _: int) -> Texts:
     texts, index = _input(of, call), _input(of, call, "indices")
     at = _dim(call, texts)
-    pairs = zip(texts, index, strict=True)
-    both = tuple(mine if mine != "1" else theirs for mine, theirs in pairs)
-    return replaced(both, at, index[at])
+    return replaced(broadcast_sizes(texts, index), at, index[at])
 
 
 def _index(of: SizesOf, call: Call, _: int) -> Texts:
     texts, indices = _input(of, call), call.arg("indices")
     rows = {at: of(ref.name) for at, ref in enumerate(indices) if ref is not None}
     kept = [text for at, text in enumerate(texts) if at not in rows]
-    rank = max(map(len, rows.values()))
-    columns = zip(*(("1",) * (rank - len(row)) + row for row in rows.values()), strict=True)
-    picked = [next((text for text in column if text != "1"), "1") for column in columns]
     first = index_place(tuple(rows))
-    return (*kept[:first], *picked, *kept[first:])
+    return (*kept[:first], *broadcast_sizes(*rows.values()), *kept[first:])
 
 
 def _as_spelled(_: SizesOf, call: Call, __: int) -> Texts:
@@ -157,11 +159,7 @@ def _one_hot(of: SizesOf, call: Call, _: int) -> Texts:
 
 def _attention(of: SizesOf, call: Call, _: int) -> Texts:
     query, key, value = (_input(of, call, name) for name in ("query", "key", "value"))
-    rank = max(len(query), len(key), len(value))
-    rows = [("1",) * (rank - len(texts)) + texts for texts in (query, key, value)]
-    batch = zip(*(row[:-2] for row in rows), strict=True)
-    shared = (next((text for text in sizes if text != "1"), "1") for sizes in batch)
-    return (*shared, query[-2], value[-1])
+    return (*broadcast_sizes(query[:-2], key[:-2], value[:-2]), query[-2], value[-1])
 
 
 def _interpolate(of: SizesOf, call: Call, _: int) -> Texts:

@@ -2,12 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 
 from kernelwright.teacher.source import used_in
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import ALIGNED
 from kernelwright.teacher.text.space import SpaceAxis, StageSpace
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Term,
+    mask,
+    offset,
+    parts,
+    placed,
+    stride_size,
+    times,
+)
 
 MAX_BLOCKS = 65_535
 """CUDA's limit for the y and the z dimension of a grid; x has 2^31 - 1."""
@@ -76,27 +87,41 @@ class IndexScope:
         self.unaligned: set[str] = set()
         """Those of them that kernels with fixed sizes have as constants: what positions of a tile
         are multiplied with, divided by and held against."""
-        self.derived: dict[str, dict[str, str]] = {group.var: {} for group in groups}
-        """Index variable -> variables computed from it, in order of first use."""
+        self.view: dict[str, AxisText] = {}
+        self._terms: dict[str, Term] = {}
+        """Axis of the space -> its slice of an index variable."""
+        self._known: dict[str, tuple[str, int]] = {}
+        """Size argument -> its text in the wrapper, and the size in the program at hand."""
+        for one in groups:
+            self._add(one)
+
+    def _add(self, group: IndexGroup) -> None:
+        counts = [axis.count for axis in group.axes]
+        names = {
+            " * ".join(counts[i:j]): "_".join(axis.index for axis in group.axes[i:j])
+            for i, j in combinations(range(len(counts) + 1), 2)
+        }
+        bound = group.count if group.is_masked else ""
+        self.view[group.var] = AxisText(group.var, bound=bound, size=group.count, names=names)
+        self._known |= {axis.count: (axis.runtime, axis.size) for axis in group.axes}
+        self._known[group.count] = group.runtime, prod(axis.size for axis in group.axes)
+        for i, axis in enumerate(group.axes):
+            inner = times("1", *counts[i + 1 :])
+            self._terms[axis.name] = Term(group.var, axis.count, axis.size, inner, i == 0)
 
     def count(self, group: IndexGroup) -> str:
         """The group's size argument, recorded as used."""
+        # A size that only a grid uses is not among the unaligned: a constant would help no load,
+        # and each of its values would be compiled anew.
         self.sizes[group.count] = group.runtime
         return group.count
 
-    def axis_count(self, axis: SpaceAxis) -> str:
-        """An axis's size argument, recorded as used."""
-        self.sizes[axis.count] = axis.runtime
-        if axis.size % ALIGNED:
-            self.unaligned.add(axis.count)
-        return axis.count
-
-    def _tile_count(self, group: IndexGroup) -> str:
-        # A size that only a grid uses is not recorded: a constant would help no load, and each of
-        # its values would be compiled anew.
-        if prod(axis.size for axis in group.axes) % ALIGNED:
-            self.unaligned.add(group.count)
-        return self.count(group)
+    def _use(self, *sizes: str) -> None:
+        """Records the arguments of these sizes, products of arguments, as used by a tile."""
+        for count in (factor for size in sizes for factor in size.split(" * ")):
+            self.sizes[count], size = self._known[count]
+            if size % ALIGNED:
+                self.unaligned.add(count)
 
     def offset(self, order: Sequence[str]) -> str:
         """Text of the tile's offset, in elements, in a dense tensor.
@@ -104,68 +129,22 @@ class IndexScope:
         Args:
             order: names of the tensor's axes in memory order, slowest first.
         """
-        text = ""
-        for index, sizes in self._runs(order):
-            if not text:
-                text = index
-            else:
-                inner = f"({text})" if " + " in text else text
-                text = f"{inner} * {factor(sizes)} + {index}"
-        return text or "0"
-
-    def _runs(self, order: Sequence[str]) -> list[tuple[str, str]]:
-        """(index text, size text) of each maximal run of axes that one variable walks in order.
-
-        A run needs one division, however many axes it has.
-        """
-        runs: list[tuple[str, str]] = []
-        at = 0
-        while at < len(order):
-            group = self.group_of(order[at])
-            names = [axis.name for axis in group.axes]
-            first = last = names.index(order[at])
-            at += 1
-            while at < len(order) and last + 1 < len(names) and names[last + 1] == order[at]:
-                last, at = last + 1, at + 1
-            run = group.axes[first : last + 1]
+        index = tuple((self._terms[axis],) for axis in order)
+        for i, (term, _) in enumerate(placed(index)):
             # The size of the first run multiplies nothing: an argument for it would be unused.
-            if len(run) == len(names):
-                size = group.count if not runs else self._tile_count(group)
-            else:
-                size = " * ".join(axis.count for axis in run)
-                if runs:
-                    for axis in run:
-                        self.axis_count(axis)
-            runs.append((self._index(group, first, last), size))
-        return runs
-
-    def _index(self, group: IndexGroup, first: int, last: int) -> str:
-        """Variable of the position along a run of a group's axes, from `first` to `last`."""
-        if first == 0 and last == len(group.axes) - 1:
-            return group.var
-        run, minor = group.axes[first : last + 1], group.axes[last + 1 :]
-        text = group.var
-        if minor:
-            text += f" // {factor(' * '.join(self.axis_count(axis) for axis in minor))}"
-        if first:
-            text += f" % {factor(' * '.join(self.axis_count(axis) for axis in run))}"
-        name = "_".join(axis.index for axis in run)
-        self.derived[group.var][name] = text
-        return name
-
-    def group_of(self, axis: str) -> IndexGroup:
-        """The group whose variable walks an axis."""
-        return next(g for g in self.groups if axis in {a.name for a in g.axes})
+            if i:
+                self._use(stride_size(term, self.view))
+            if term.inner != "1":
+                self._use(term.inner)
+            if not term.is_outer:
+                self._use(term.size)
+        return offset(index, self.view)
 
     def mask(self, axes: Sequence[str] | frozenset[str]) -> str:
         """Text of the mask of a tile over these axes; "" if all positions exist."""
-        masked = [
-            group
-            for group in self.groups
-            if group.is_masked and any(axis.name in axes for axis in group.axes)
-        ]
-        tests = [f"{group.var} < {self._tile_count(group)}" for group in masked]
-        return tests[0] if len(tests) == 1 else " & ".join(f"({test})" for test in tests)
+        met = [g for g in self.groups if g.is_masked and any(a.name in axes for a in g.axes)]
+        self._use(*(group.count for group in met))
+        return mask([group.var for group in met], self.view)
 
     def given(
         self, lines: Sequence[str], *, is_fixed: bool, more: Sequence[str] = ()
@@ -188,9 +167,4 @@ class IndexScope:
 
     def indices(self, group: IndexGroup) -> list[str]:
         """Lines that compute the slices of a group's variable that texts so far use."""
-        return [f"{name} = {text}" for name, text in self.derived[group.var].items()]
-
-
-def factor(text: str) -> str:
-    """`text` as a factor: in parentheses where it is a product or sum."""
-    return f"({text})" if " " in text else text
+        return parts(self.view, [group.var])

@@ -5,15 +5,22 @@ the operator's rule computes them from the sizes of the operands.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from math import prod
 
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.moved_sizes import RULES, Texts
-from kernelwright.teacher.tile.index import Index, Term, size_of, times
-from kernelwright.teacher.tile.views import is_elementwise, is_view, source, view_index
+from kernelwright.teacher.text.moved_sizes import RULES, Texts, broadcast_sizes
+from kernelwright.teacher.tile.index import Dim, Index, Term, flat_axis, size_of, times
+from kernelwright.teacher.tile.views import (
+    Side,
+    is_elementwise,
+    is_view,
+    source,
+    sources,
+    view_index,
+)
 
 
 class ValueSizes:
@@ -128,6 +135,16 @@ class ValueSizes:
             for i, (text, length) in enumerate(zip(self.of(value), result_type.shape, strict=True))
         )
 
+    def walked(self, value: str, axis: str, places: Iterable[int]) -> dict[int, Dim]:
+        """Dimension of a value -> its index, where the dimensions `places` walk one axis together.
+
+        Dimensions of one element are left out. The last dimension of `places` is the fastest.
+        """
+        texts, shape = self.of(value), self.program.type_of(value).shape
+        wide = [at for at in places if shape[at] > 1]
+        dims = flat_axis(axis, [texts[at] for at in wide], [shape[at] for at in wide])
+        return dict(zip(wide, dims, strict=True))
+
     def _follow(self, call: Call) -> None:
         """Computes the sizes of a call's results."""
         for at, (name, result_type) in enumerate(zip(call.outputs, call.types, strict=True)):
@@ -150,7 +167,7 @@ class ValueSizes:
         if is_view(call):
             return self._viewed(call)
         if is_elementwise(call):
-            return self._broadcast(list(call.refs()), len(call.types[0].shape))
+            return broadcast_sizes(("1",) * call.types[0].rank, *map(self.of, call.refs()))
         raise NotWritable(f"{call.op} is not computed element by element")
 
     def _viewed(self, call: Call) -> Texts:
@@ -165,18 +182,42 @@ class ValueSizes:
             return tuple(f"{whole} // {rest}" if n == -1 else str(n) for n in wanted)
 
     def _expanded(self, call: Call) -> Texts:
-        aligned = self._aligned(source(call), call.types[0].rank)
-        result_type = call.types[0].shape
-        return tuple(
-            text if text != "1" else str(n) for text, n in zip(aligned, result_type, strict=True)
-        )
+        return broadcast_sizes(self.of(source(call)), tuple(map(str, call.types[0].shape)))
 
-    def _broadcast(self, values: list[str], rank: int) -> Texts:
-        rows = [self._aligned(value, rank) for value in values]
-        return tuple(
-            next((t for t in column if t != "1"), "1") for column in zip(*rows, strict=True)
-        )
 
-    def _aligned(self, value: str, rank: int) -> Texts:
-        texts = self.of(value)
-        return ("1",) * (rank - len(texts)) + texts
+def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
+    """The wrapper's expression for a size.
+
+    The first of these that exists: a dimension of an input; a product of dimensions that a view
+    joined; a dimension of a value that other calls make; the number that a view gives.
+
+    Args:
+        symbol: size text of a term in the sides' indices.
+        sides: values with indices over the kernel's axes.
+    """
+    [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
+    inputs = {value.name for value in program.inputs}
+    joined = viewed = ""
+    for side in sides:
+        for name, index in sources(program, side.value, side.index):
+            alone = next((i for i, dim in enumerate(index) if _is_alone(dim, symbol)), None)
+            if name not in inputs:
+                if alone is not None and not viewed:
+                    sizes = ValueSizes(program)
+                    text = sizes.of(name)[alone]
+                    viewed = sizes.closed(sizes.symbols.get(text, text))
+                continue
+            if alone is not None:
+                return f"{name}.shape[{alone}]"
+            # Dimensions that hold other axes too would make the product too large.
+            along = [i for i, dim in enumerate(index) if term.axis in {t.axis for t in dim}]
+            is_apart = all(t.axis == term.axis for i in along for t in index[i])
+            if along and is_apart and term.is_whole:
+                joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
+    return joined or viewed or str(term.length)
+
+
+def _is_alone(dim: Dim, symbol: str) -> bool:
+    """Whether the dimension has this size, apart from parts of one element that a view added."""
+    sizes = [term.size for term in dim]
+    return sizes == [symbol] or [t.size for t in dim if t.length > 1] == [symbol]

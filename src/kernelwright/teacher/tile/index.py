@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.operator import Layout
 from kernelwright.teacher.text.expressions import NotWritable
 
 
@@ -57,6 +57,10 @@ class AxisText:
     """Positions may lie before the start too."""
     conditions: tuple[str, ...] = ()
     """Texts, of the tile's shape, that are true where positions are valid; instead of a bound."""
+    size: str = ""
+    """Size of the whole axis as a factor of offsets; without, the product of its parts' sizes."""
+    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Size of a slice -> name of its variable; other slices are named after their size."""
     parts: dict[str, str] = field(default_factory=dict, compare=False)
     """Variables for slices of the axis, as they are asked for: name -> text."""
 
@@ -129,6 +133,16 @@ def is_variable(text: str) -> bool:
 def operand_text(text: str) -> str:
     """The text as an operand: in parentheses where it is more than a variable."""
     return text if is_variable(text) else f"({text})"
+
+
+def shifted(text: str, by: str | int) -> str:
+    """Text of `text` + `by`; a `by` that begins with "-" is subtracted."""
+    by = str(by)
+    if by == "0":
+        return text
+    if by.startswith("-"):
+        return f"{text} - {by[1:]}"
+    return by if text == "0" else f"{text} + {by}"
 
 
 # Indices through views
@@ -234,9 +248,9 @@ def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...
 # Indices as offsets
 
 
-def memory_order(index: Index, layout: Layout) -> Index:
-    """The dimensions of an index in memory order, from the slowest to the fastest."""
-    return (index[0], *index[2:], index[1]) if layout is Layout.CHANNELS_LAST else index
+def memory_order(dims: tuple[_Item, ...], layout: Layout) -> tuple[_Item, ...]:
+    """Items of a tensor's dimensions in memory order, from the slowest to the fastest."""
+    return (dims[0], *dims[2:], dims[1]) if layout is Layout.CHANNELS_LAST else dims
 
 
 def placed(index: Index) -> list[tuple[Term, str]]:
@@ -270,23 +284,28 @@ def placed(index: Index) -> list[tuple[Term, str]]:
     return terms[::-1]
 
 
-def offset(index: Index, made: TensorType, view: View) -> str:
+def offset(index: Index, view: View, layout: Layout = Layout.CONTIGUOUS) -> str:
     """Text of the offset of a tile in a dense tensor, in elements.
 
     Args:
         index: index of the tensor's dimensions.
-        made: type of the tensor.
         view: the kernel's axes. Terms of other axes count as 0.
     """
     # Horner's form: ((a * B + b) * C + c), so no stride is multiplied out.
     text = ""
-    for term, _ in placed(memory_order(index, made.layout)):
+    for term, _ in placed(memory_order(index, layout)):
         if text:
             outer = f"({text})" if " + " in text else text
-            text = f"{outer} * {factor(term.size)}"
+            text = f"{outer} * {factor(stride_size(term, view))}"
         if term.axis in view:
             text = f"{text} + {position(term, view)}" if text else position(term, view)
     return text or "0"
+
+
+def stride_size(term: Term, view: View) -> str:
+    """The size of a term as an offset names it."""
+    whole = view[term.axis].size if term.axis in view and term.is_whole else ""
+    return whole or term.size
 
 
 def position(term: Term, view: View) -> str:
@@ -307,6 +326,7 @@ def position(term: Term, view: View) -> str:
     if known is None:
         is_named = all(size.isidentifier() for size in term.size.split(" * "))
         known = term.size.lower().replace(" * ", "_") if is_named else ""
+        known = axis.names.get(term.size, known)
         if not known or any(known in other.parts for other in view.values()):
             known = f"{term.axis}_part{len(axis.parts)}"
         axis.parts[known] = text
@@ -321,10 +341,15 @@ def parts(view: View, axes: Iterable[str] | None = None) -> list[str]:
 
 def mask(axes: Sequence[str], view: View) -> str:
     """Text that is true where positions along all of `axes` are valid; "" if they always are."""
-    tests = dict.fromkeys(test for axis in axes if axis in view for test in view[axis].tests)
-    if len(tests) == 1:
-        return next(iter(tests))
-    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
+    return all_of([test for axis in axes if axis in view for test in view[axis].tests])
+
+
+def all_of(tests: Iterable[str]) -> str:
+    """Text that is true where all conditions are; "" without conditions."""
+    distinct = list(dict.fromkeys(tests))
+    if len(distinct) == 1:
+        return distinct[0]
+    return " & ".join(test if test.isidentifier() else f"({test})" for test in distinct)
 
 
 def factor(size: str) -> str:

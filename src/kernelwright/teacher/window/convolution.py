@@ -4,24 +4,20 @@ Implicit GEMM on tensor cores, in every order of its loop, or a direct sum where
 channels. All schedules that make sense are ranked by a coarse estimate of their time.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod
 
-from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Program
-from kernelwright.teacher.contraction.forms import split_k, tiled
+from kernelwright.teacher.contraction.forms import TileForm, tile_forms, tiled
 from kernelwright.teacher.contraction.parts import ROUNDED, ProductSchedule
 from kernelwright.teacher.contraction.schedules import (
     BYTES_PER_S,
     LAUNCH_S,
     estimate_s,
-    fitted,
-    persistent,
-    sliced,
     tile_schedules,
 )
 from kernelwright.teacher.text.expressions import NotWritable
@@ -93,7 +89,7 @@ _ORDERS = {
 class _Item:
     """One way to write the convolution."""
 
-    write: Callable[[Convolution, ProductSchedule], Candidate]
+    write: TileForm
     product: Convolution
     schedule: ProductSchedule
     is_copied: bool = False
@@ -136,7 +132,14 @@ def ways(program: Program, precision: str) -> list[Way]:
         others = [at for at, item in enumerate(ranked) if type(item.product) is not form]
         for place, at in enumerate(others[:_OF_A_FORM], start=_OF_A_FORM):
             ranked.insert(min(place, at), ranked.pop(at))
-    return [Way(item.kind, partial(item.write, item.product, item.schedule)) for item in ranked]
+    return [
+        Way(
+            item.kind,
+            partial(item.write, item.product, item.schedule),
+            is_sure=item.schedule.precision not in other,
+        )
+        for item in ranked
+    ]
 
 
 def _stays_fp32(program: Program) -> bool:
@@ -217,13 +220,8 @@ def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]
         replace(_unspilled(tile), order=order, why=f"{tile.why}; {_ORDERS[order]}")
         for tile in tile_schedules(product, mode)
     )
-    fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
-    for schedule in dict.fromkeys(fit):
-        yield _Item(tiled, product, schedule)
-        for walking in persistent(product, schedule):
-            yield _Item(tiled, product, walking)
-        for slices in sliced(product, schedule):
-            yield _Item(split_k, product, slices)
+    for form, schedule in tile_forms(product, tiles, product.shared_bytes):
+        yield _Item(form, product, schedule)
 
 
 def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[ProductSchedule]:

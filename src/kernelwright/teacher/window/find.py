@@ -6,10 +6,11 @@ from typing import TypeVar
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.rules import COPIES
-from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.fixed_sizes import matters
+from kernelwright.teacher.text.value_sizes import measure
 from kernelwright.teacher.tile.index import Index, Term, axes_of, flat_axis, times
+from kernelwright.teacher.tile.program import the_only
 from kernelwright.teacher.tile.views import Side, is_view
 from kernelwright.teacher.window.conv import (
     ChannelCounts,
@@ -34,10 +35,7 @@ def find(program: Program, form: type[Form], pixels: str) -> Form:
         NotWritable: the program has no convolution or several; the image is neither fp32, fp16 nor
             bf16; or a call in front is too dear to be computed for every tap.
     """
-    calls = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
-    if len(calls) != 1:
-        raise NotWritable(f"{len(calls)} convolutions where one is needed")
-    [call] = calls
+    call = the_only(program, is_convolution, "convolutions")
     image, weights = (program.type_of(call.arg(name).name) for name in ("input", "weight"))
     if image.dtype not in ("float32", "float16", "bfloat16"):
         raise NotWritable(f"a convolution of {image.dtype}")
@@ -45,6 +43,11 @@ def find(program: Program, form: type[Form], pixels: str) -> Form:
     if prod(sweep.kernel for sweep in window) > 1:
         _check_cheap(program, call)
     return _ConvolutionReading(program, call, window).product(form, pixels)
+
+
+def is_convolution(call: Call) -> bool:
+    """Whether the call is a convolution."""
+    return not call.is_extern and call.operator.family == "convolution"
 
 
 def _check_cheap(program: Program, call: Call) -> None:

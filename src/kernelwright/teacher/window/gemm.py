@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.ops.operator import Layout
-from kernelwright.teacher.contraction.parts import (
-    ROUNDED,
-    Loads,
-    ProductSchedule,
-    dot,
-    shared_bytes,
-    wide,
-)
+from kernelwright.teacher.contraction.parts import ROUNDED, Loads, ProductSchedule
 from kernelwright.teacher.tile.index import (
     AxisText,
     Term,
@@ -66,7 +59,7 @@ class ImplicitGemm(Convolution):
                 (side.num_loads, side.is_loaded) for side in (walk.image(), walk.weights())
             )
             self._loads[key] = (image, weights) if self.pixels == "m" else (weights, image)
-        return shared_bytes(self, schedule, *self._loads[key])
+        return self.shared_bytes_of(schedule, *self._loads[key])
 
     @cached_property
     def _loads(self) -> dict[tuple[str, bool], tuple[Loads, Loads]]:
@@ -88,7 +81,7 @@ class ImplicitGemm(Convolution):
         inner = [*steps.lines(), *walk.place(), *image.lines, *weights.lines]
         return [
             *walk.head(self.position(schedule)),
-            wide(self, "offs_k", "tl.arange(0, BLOCK_K)"),
+            self.wide("offs_k", "tl.arange(0, BLOCK_K)"),
             *image.before,
             *weights.before,
             "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
@@ -96,7 +89,7 @@ class ImplicitGemm(Convolution):
             _COMMENTS[schedule.order],
             f"for step in range({first}, {steps.number}{step}):",
             *(f"    {line}" for line in inner),
-            f"    {dot(self, schedule, *(operand.name for operand in factors))}",
+            f"    {self.dot(schedule, *(operand.name for operand in factors))}",
         ]
 
 

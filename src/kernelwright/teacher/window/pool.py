@@ -7,28 +7,24 @@ second is for inputs and outputs of different layouts: each has one side of the 
 from dataclasses import dataclass
 from math import prod
 
-from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.movement.body import PullBody
-from kernelwright.teacher.movement.rules import RULES
-from kernelwright.teacher.source import kernel_name
-from kernelwright.teacher.text.axis_sizes import measure
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.scope import launch_order
-from kernelwright.teacher.text.value_sizes import ValueSizes
+from kernelwright.teacher.text.value_sizes import ValueSizes, measure
 from kernelwright.teacher.tile.index import (
     AxisText,
     Index,
     Term,
-    View,
     flat_axis,
     mask,
+    memory_order,
     parts,
     position,
     times,
 )
-from kernelwright.teacher.tile.source import assemble, finish, kernel, out_buffers
+from kernelwright.teacher.tile.program import TileChoice, TileProgram, finish, out_buffers, the_only
 from kernelwright.teacher.tile.views import Side
 from kernelwright.teacher.window.slide import POOLS, Slide, slides
 
@@ -37,19 +33,6 @@ _MAX_UNROLLED = 32
 where it is longer by itself: 512 steps take minutes to compile."""
 _MAX_WINDOW = 1 << 13
 """Longer windows need several threads an output."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Blocks:
-    """The outputs that one program computes, as tile sizes."""
-
-    tiles: dict[str, int]
-    """BLOCK, or BLOCK_C and BLOCK_P; and num_warps."""
-    why: str
-
-    @property
-    def is_plane(self) -> bool:
-        return "BLOCK_C" in self.tiles
 
 
 @dataclass(frozen=True)
@@ -90,190 +73,169 @@ def find(program: Program) -> WindowPool:
         NotWritable: the program has no pool or several, or windows of more than _MAX_WINDOW
             elements.
     """
-    calls = [call for call in program.calls if call.op in POOLS]
-    if len(calls) != 1:
-        raise NotWritable(f"{len(calls)} pools where one is needed")
-    kind, spatial = POOLS[calls[0].op]
-    source = program.type_of(next(calls[0].refs()))
-    window = tuple(slides(calls[0], source.shape[source.rank - spatial :]))
+    call = the_only(program, lambda call: call.op in POOLS, "pools")
+    kind, spatial = POOLS[call.op]
+    source = program.type_of(next(call.refs()))
+    window = tuple(slides(call, source.shape[source.rank - spatial :]))
     if prod(slide.kernel for slide in window) > _MAX_WINDOW:
         raise NotWritable("a long window: a reduction")
-    return WindowPool(program, calls[0], kind, window, source)
+    return WindowPool(program, call, kind, window, source)
 
 
-def write_pool(pool: WindowPool, blocks: Blocks) -> Candidate:
-    """The candidate: one kernel for the pool and all calls around it.
+class PoolKernel(TileProgram):
+    """The kernel of a pool: a block of outputs and a loop over their windows.
 
-    Raises:
-        NotWritable: a call around the pool has no kernel text.
+    Axes: "i" outputs in memory order; in a plane "c" channels and "p" pixels.
     """
-    program, index = pool.program, _out_index(pool, blocks)
-    view = _view(blocks)
-    loop = _Loop(pool, blocks, index, view)
-    edge = mask(list(view), view)
-    body = PullBody(program, view, loop.texts, RULES, is_wide=pool.is_wide, inside=edge)
-    body.place(pool.call.outputs[0], index, "pooled")
-    body.follow(program.calls[program.calls.index(pool.call) + 1 :])
-    end = finish(body, program.outputs)
-    # One variable `inside` serves two masks. If windows can leave the input, each step sets it for
-    # its own loads, so the mask of the outputs is set again after the loop.
-    lines = [
-        *_place(pool, blocks),
-        *end[: len(parts(view))],
-        *loop.starts,
-        *([f"inside = {edge}"] if not loop.leaves else []),
-        *loop.body.before,
-        f"pooled = tl.full({_shape(blocks)}, {loop.neutral}, dtype=tl.float32)",
-        *loop.lines,
-        *loop.average,
-        *([f"inside = {edge}"] if loop.leaves else []),
-        *end[len(parts(view)) :],
-    ]
-    plan = KernelPlan(
-        kernel=kernel_name(program),
-        fuses=tuple(call.op for call in program.calls),
-        loop="window" if not blocks.is_plane else "window_plane",
-        tiles=blocks.tiles,
-        why=blocks.why,
-    )
-    constants = {name: text for slide in pool.window for name, text in slide.constants.items()}
-    pool_kernel = kernel(plan, lines, _grid(pool, blocks), loop.texts.symbols, constants)
-    buffers = out_buffers(body, program.outputs)
-    named = [*pool_kernel.sizes, pool_kernel.grid, *pool_kernel.constants.values()]
-    named += [size for buffer in buffers for size in buffer.sizes]
-    sizes = loop.texts.needed(named)
-    return assemble(program, sizes, buffers, [pool_kernel], pool.is_wide)
 
+    def __init__(self, pool: WindowPool, blocks: TileChoice) -> None:
+        """The kernel without lines.
 
-# Indices and sizes
-
-
-def _out_index(pool: WindowPool, blocks: Blocks) -> Index:
-    """Index of the pool's result: one axis in memory order, or channels and pixels."""
-    names = [*pool.outer, *(f"O{slide.symbol}" for slide in pool.window)]
-    lengths = pool.out.shape
-    is_last = pool.out.layout is Layout.CHANNELS_LAST
-    if blocks.is_plane:
-        [channels] = flat_axis("c", ["C"], lengths[1:2])
-        rest = flat_axis("p", [names[0], *names[2:]], (lengths[0], *lengths[2:]))
-        return (rest[0], channels, *rest[1:])
-    if not is_last:
-        return flat_axis("i", names, lengths)
-    moved = flat_axis("i", [names[0], *names[2:], names[1]], (lengths[0], *lengths[2:], lengths[1]))
-    return (moved[0], moved[-1], *moved[1:-1])
-
-
-def _view(blocks: Blocks) -> View:
-    if blocks.is_plane:
-        return {
-            "c": AxisText("chan", "[:, None]", "C"),
-            "p": AxisText("pix", "[None, :]", "PIXELS"),
-        }
-    return {"i": AxisText("offs", "", "TOTAL")}
-
-
-def _sizes(pool: WindowPool, blocks: Blocks, side: Side) -> dict[str, str]:
-    sizes = {name: measure(pool.program, name, [side]) for name in pool.outer}
-    sizes |= {s.symbol: measure(pool.program, s.symbol, [side]) for s in pool.window}
-    out_sizes = {f"O{slide.symbol}": slide.out_size for slide in pool.window}
-    if blocks.is_plane:
-        pixels = times(*(symbol for symbol in pool.outer if symbol != "C"), *out_sizes)
-        return sizes | out_sizes | {"PIXELS": pixels}
-    return sizes | out_sizes | {"TOTAL": times(*pool.outer, *out_sizes)}
-
-
-# Lines
-
-
-def _place(pool: WindowPool, blocks: Blocks) -> list[str]:
-    wide = ".to(tl.int64)" if pool.is_wide else ""
-    if not blocks.is_plane:
-        return [f"offs = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)"]
-    pixels, channels = (f"tl.program_id({_order(pool, blocks).index(at)}){wide}" for at in (0, 1))
-    return [
-        f"pix = {pixels} * BLOCK_P + tl.arange(0, BLOCK_P)",
-        f"chan = {channels} * BLOCK_C + tl.arange(0, BLOCK_C)",
-    ]
-
-
-def _order(pool: WindowPool, blocks: Blocks) -> list[int]:
-    """Places of the pixels' blocks and of the channels' along x and y."""
-    channels = pool.out.shape[1]
-    pixels = pool.out.numel // channels
-    return launch_order(
-        -(-pixels // blocks.tiles["BLOCK_P"]), -(-channels // blocks.tiles["BLOCK_C"])
-    )
-
-
-def _grid(pool: WindowPool, blocks: Blocks) -> str:
-    if blocks.is_plane:
-        sizes = "triton.cdiv(PIXELS, BLOCK_P)", "triton.cdiv(C, BLOCK_C)"
-        return f"({', '.join(sizes[at] for at in _order(pool, blocks))})"
-    return f"(triton.cdiv(TOTAL, {blocks.tiles['BLOCK']}),)"
-
-
-def _shape(blocks: Blocks) -> str:
-    return "(BLOCK_C, BLOCK_P)" if blocks.is_plane else "(BLOCK,)"
-
-
-class _Loop:
-    """The lines of the loop over a window, which gathers the elements in `pooled`."""
-
-    def __init__(self, pool: WindowPool, blocks: Blocks, out: Index, view: View) -> None:
-        spatial = len(pool.window)
+        Args:
+            blocks: tile sizes BLOCK, or BLOCK_C and BLOCK_P of a plane; and num_warps.
+        """
+        self.program, self.call, self.is_wide = pool.program, pool.call, pool.is_wide
+        self.pool, self.blocks, self.is_plane = pool, blocks, "BLOCK_C" in blocks.tiles
+        self.view = {"i": AxisText("offs", "", "TOTAL")}
+        if self.is_plane:
+            chan, pix = AxisText("chan", "[:, None]", "C"), AxisText("pix", "[None, :]", "PIXELS")
+            self.view = {"c": chan, "p": pix}
+        self.index, spatial = self._out_index(), len(pool.window)
         inner = tuple(
             (Term(slide.at, slide.symbol, size),)
             for slide, size in zip(pool.window, pool.source.shape[-spatial:], strict=True)
         )
-        self.side = Side(pool.value, (*out[: len(out) - spatial], *inner))
+        side = Side(pool.value, (*self.index[: len(self.index) - spatial], *inner))
+        self.texts = ValueSizes(pool.program, self._sizes(side))
         self.leaves = any(slide.axis.bound for slide in pool.window)
         """Windows may hang over an edge: every step has a mask of its own."""
         self.neutral = 'float("-inf")' if pool.kind == "max" else "0.0"
         # Positions along the window are axes of the loop, so their masks come with the loads.
-        view = {**view, **{slide.at: slide.axis for slide in pool.window}}
+        view = {**self.view, **{slide.at: slide.axis for slide in pool.window}}
         self.inside = mask(list(view), view)
-        axes = "".join(slide.at for slide in pool.window)
-        self.texts = ValueSizes(pool.program, _sizes(pool, blocks, self.side))
-        self.body = PullBody(
-            pool.program, view, self.texts, RULES,
-            is_wide=pool.is_wide, inside=self.inside, loop=axes, tag="_in",
-        )  # fmt: skip
-        element = self.body.value(self.side.value, self.side.index)
+        axes = [slide.at for slide in pool.window]
+        self.loop = self.body(view, inside=self.inside, loop=axes, tag="_in")
+        self.element = self.loop.value(side.value, side.index)
         self.starts = [
             line
-            for slide, [term] in zip(pool.window, out[-spatial:], strict=True)
+            for slide, [term] in zip(pool.window, self.index[-spatial:], strict=True)
             for line in slide.start(position(term, view))
         ]
-        self.lines = self._nested(pool, self._gather(pool, element))
-        self.average = self._divide(pool)
 
-    def _gather(self, pool: WindowPool, element: str) -> list[str]:
+    def candidate(self) -> Candidate:
+        """The candidate: one kernel for the pool and all calls around it.
+
+        Raises:
+            NotWritable: a call around the pool has no kernel text.
+        """
+        program, view = self.program, self.view
+        edge = mask(list(view), view)
+        body = self.body(view, inside=edge)
+        body.place(self.call.outputs[0], self.index, "pooled")
+        body.follow(self.after())
+        end = finish(body, program.outputs)
+        shape = "(BLOCK_C, BLOCK_P)" if self.is_plane else "(BLOCK,)"
+        # One variable `inside` serves two masks. If windows can leave the input, each step sets it
+        # for its own loads, so the mask of the outputs is set again after the loop.
+        lines = [
+            *self._place(),
+            *end[: len(parts(view))],
+            *self.starts,
+            *([f"inside = {edge}"] if not self.leaves else []),
+            *self.loop.before,
+            f"pooled = tl.full({shape}, {self.neutral}, dtype=tl.float32)",
+            *self._nested(),
+            *self._divided(),
+            *([f"inside = {edge}"] if self.leaves else []),
+            *end[len(parts(view)) :],
+        ]
+        loop = "window_plane" if self.is_plane else "window"
+        slides = self.pool.window
+        computed = {name: text for slide in slides for name, text in slide.constants.items()}
+        kernel = self.kernel(
+            self.blocks, loop, program.calls, lines, self._grid(), computed=computed
+        )
+        return self.assembled([kernel], out_buffers(body, program.outputs))
+
+    # Indices and sizes
+
+    def _out_index(self) -> Index:
+        """Index of the pool's result: one axis in memory order, or channels and pixels."""
+        pool, shape = self.pool, self.pool.out.shape
+        names = (*pool.outer, *(f"O{slide.symbol}" for slide in pool.window))
+        if self.is_plane:
+            [channels] = flat_axis("c", ["C"], shape[1:2])
+            rest = flat_axis("p", [names[0], *names[2:]], (shape[0], *shape[2:]))
+            return (rest[0], channels, *rest[1:])
+        layout = pool.out.layout
+        moved = flat_axis("i", memory_order(names, layout), memory_order(shape, layout))
+        is_last = layout is Layout.CHANNELS_LAST
+        return (moved[0], moved[-1], *moved[1:-1]) if is_last else moved
+
+    def _sizes(self, side: Side) -> dict[str, str]:
+        pool = self.pool
+        read = [*pool.outer, *(slide.symbol for slide in pool.window)]
+        sizes = {name: measure(pool.program, name, [side]) for name in read}
+        out_sizes = {f"O{slide.symbol}": slide.out_size for slide in pool.window}
+        if self.is_plane:
+            pixels = times(*(symbol for symbol in pool.outer if symbol != "C"), *out_sizes)
+            return sizes | out_sizes | {"PIXELS": pixels}
+        return sizes | out_sizes | {"TOTAL": times(*pool.outer, *out_sizes)}
+
+    # Lines
+
+    def _place(self) -> list[str]:
+        wide = ".to(tl.int64)" if self.is_wide else ""
+        if not self.is_plane:
+            return [f"offs = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)"]
+        pixels, channels = (f"tl.program_id({self._order().index(at)}){wide}" for at in (0, 1))
+        return [
+            f"pix = {pixels} * BLOCK_P + tl.arange(0, BLOCK_P)",
+            f"chan = {channels} * BLOCK_C + tl.arange(0, BLOCK_C)",
+        ]
+
+    def _order(self) -> list[int]:
+        """Places of the pixels' blocks and of the channels' along x and y."""
+        channels, tiles = self.pool.out.shape[1], self.blocks.tiles
+        pixels = self.pool.out.numel // channels
+        return launch_order(-(-pixels // tiles["BLOCK_P"]), -(-channels // tiles["BLOCK_C"]))
+
+    def _grid(self) -> str:
+        if self.is_plane:
+            sizes = "triton.cdiv(PIXELS, BLOCK_P)", "triton.cdiv(C, BLOCK_C)"
+            return f"({', '.join(sizes[at] for at in self._order())})"
+        return f"(triton.cdiv(TOTAL, {self.blocks.tiles['BLOCK']}),)"
+
+    def _gathered(self) -> str:
         """The line that adds an element of the window to `pooled`, or keeps the larger."""
+        element = self.element
         if self.leaves:
             # What lies outside must not count, whatever fused code makes of it.
             element = f"tl.where(inside, {element}, {self.neutral})"
-        if pool.kind == "avg":
-            return [f"pooled += {element}"]
+        if self.pool.kind == "avg":
+            return f"pooled += {element}"
         # PyTorch's max pools pass NaN on; `tl.maximum` drops NaN by default.
-        return [f"pooled = tl.maximum(pooled, {element}, propagate_nan=tl.PropagateNan.ALL)"]
+        return f"pooled = tl.maximum(pooled, {element}, propagate_nan=tl.PropagateNan.ALL)"
 
-    def _nested(self, pool: WindowPool, gather: list[str]) -> list[str]:
+    def _nested(self) -> list[str]:
         """The lines of a step inside one loop for each dimension of the window."""
-        is_short = prod(slide.kernel for slide in pool.window) <= _MAX_UNROLLED
+        window = self.pool.window
+        is_short = prod(slide.kernel for slide in window) <= _MAX_UNROLLED
         lines: list[str] = []
         indent = ""
-        for slide in pool.window:
-            is_inner = slide is pool.window[-1] and slide.kernel <= _MAX_UNROLLED
+        for slide in window:
+            is_inner = slide is window[-1] and slide.kernel <= _MAX_UNROLLED
             header, place = slide.loop(is_short or is_inner)
             if header:
                 lines.append(indent + header)
                 indent += "    "
             lines.append(indent + place)
         inside = [f"inside = {self.inside}"] if self.leaves else []
-        return lines + [indent + line for line in (*inside, *self.body.lines, *gather)]
+        return lines + [indent + line for line in (*inside, *self.loop.lines, self._gathered())]
 
-    def _divide(self, pool: WindowPool) -> list[str]:
+    def _divided(self) -> list[str]:
         """The lines that divide a sum by the number of elements that the average counts."""
+        pool = self.pool
         if pool.kind == "max":
             return []
         is_adaptive = pool.window[0].adaptive > 0

@@ -2,11 +2,12 @@
 
 from functools import partial
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
-from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.ways import Way
-from kernelwright.teacher.window.pool import Blocks, WindowPool, find, write_pool
+from kernelwright.teacher.tile.program import TileChoice
+from kernelwright.teacher.ways import Way, is_writable
+from kernelwright.teacher.window.pool import PoolKernel, WindowPool, find
 from kernelwright.teacher.window.slide import POOLS
 
 _FLAT = ((512, 4), (256, 4), (1024, 8), (1024, 4), (128, 4), (2048, 8))
@@ -19,33 +20,30 @@ def classify(program: Program) -> bool:
     """Whether the program has one pool that can be written, with all calls around it."""
     if sum(call.op in POOLS for call in program.calls) != 1:
         return False
-    try:
-        pool = find(program)
-        write_pool(pool, _blocks_of(pool)[0])
-    except NotWritable:
-        return False
-    return True
+    return is_writable(lambda: ways(program, "strict")[0].write())
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     """Every way to write the program, best first."""
     pool = find(program)
-    return [
-        Way(tuple(blocks.tiles), partial(write_pool, pool, blocks)) for blocks in _blocks_of(pool)
-    ]
+    return [Way(tuple(blocks.tiles), partial(_write, pool, blocks)) for blocks in _blocks_of(pool)]
 
 
-def _blocks_of(pool: WindowPool) -> list[Blocks]:
+def _write(pool: WindowPool, blocks: TileChoice) -> Candidate:
+    return PoolKernel(pool, blocks).candidate()
+
+
+def _blocks_of(pool: WindowPool) -> list[TileChoice]:
     """Every schedule that makes sense, the favourite first."""
     flat = [
-        Blocks(
+        TileChoice(
             tiles={"BLOCK": block, "num_warps": warps},
             why="windows of neighbouring outputs overlap or adjoin: L1 serves what is read again",
         )
         for block, warps in _FLAT
     ]
     planes = [
-        Blocks(
+        TileChoice(
             tiles={"BLOCK_C": channels, "BLOCK_P": pixels, "num_warps": warps},
             why="tiles of channels x pixels keep reads and writes coalesced in either layout",
         )

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Input, Program
+from kernelwright.teacher.tile.program import the_only
+from kernelwright.teacher.window.find import is_convolution
 
 
 def relaid(program: Program) -> Program | None:
@@ -19,7 +21,7 @@ def relaid(program: Program) -> Program | None:
     Returns:
         None if copies gain nothing, or if image and weights are not contiguous inputs.
     """
-    [call] = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
+    call = the_only(program, is_convolution, "convolutions")
     factors = [call.arg(name).name for name in ("input", "weight")]
     types = {value.name: value.type for value in program.inputs}
     if not all(name in types and _is_worth_turning(types[name].shape) for name in factors):

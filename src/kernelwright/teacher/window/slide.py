@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import spread
 from kernelwright.programs.program import Call
-from kernelwright.teacher.tile.index import AxisText
+from kernelwright.teacher.tile.index import AxisText, shifted
 
 POOLS = {
     f"{prefix}{kind}_pool{spatial}d": (kind, spatial)
@@ -17,25 +17,36 @@ POOLS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Slide:
-    """The window along one spatial dimension of the input."""
+class WindowSide:
+    """A window along one spatial dimension of the input."""
 
     symbol: str
-    """The symbol of the input's size: "H". The output's is "OH"."""
+    """The symbol of the input's size: "H". The output's is "OH", a convolution kernel's "KH"."""
     kernel: int
     """Elements of the window; of an adaptive pool, the most it has in the program at hand."""
     stride: int = 1
     padding: int = 0
-    dilation: int | None = None
-    """None where the call has no such attribute."""
-    ceil_mode: bool = False
-    adaptive: int = 0
-    """Output size of an adaptive pool, 0 for others."""
+    """Before the first element."""
 
     @property
     def at(self) -> str:
         """Variable of the position in the input: "h"."""
         return self.symbol.lower()
+
+    def begin(self, out: str) -> str:
+        """Text of the input position where the window of the output at `out` starts."""
+        return shifted(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slide(WindowSide):
+    """The window of a pool along one spatial dimension."""
+
+    dilation: int | None = None
+    """None where the call has no such attribute."""
+    ceil_mode: bool = False
+    adaptive: int = 0
+    """Output size of an adaptive pool, 0 for others."""
 
     @property
     def out_size(self) -> str:
@@ -80,8 +91,7 @@ class Slide:
                 f"{self.at}_start = {out} * {self.symbol} // {self.adaptive}",
                 f"{self.at}_end = {end}",
             ]
-        scaled = out if self.stride == 1 else f"{out} * {self.stride}"
-        return [f"{self.at}_start = {plus(scaled, -self.padding)}"]
+        return [f"{self.at}_start = {self.begin(out)}"]
 
     def loop(self, is_unrolled: bool) -> tuple[str, str]:
         """(loop header or "", line inside the loop that computes the position)."""
@@ -106,12 +116,12 @@ class Slide:
         """Text of the number of positions that the average counts along this dimension."""
         if self.adaptive:
             return f"({self.at}_end - {self.at}_start)"
-        end = plus(f"{self.at}_start", self.kernel)
+        end = shifted(f"{self.at}_start", self.kernel)
         if not includes_padding and self.axis.bound:
             last = f"tl.minimum({end}, {self.symbol})"
             return f"({last} - tl.maximum({self.at}_start, 0))"
         if self.ceil_mode:
-            limit = plus(self.symbol, self.padding)
+            limit = shifted(self.symbol, self.padding)
             return f"(tl.minimum({end}, {limit}) - {self.at}_start)"
         return str(self.kernel)
 
@@ -155,10 +165,3 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
 def _longest(size: int, wanted: int) -> int:
     """Length of the longest window of an adaptive pool from `size` inputs to `wanted` outputs."""
     return -(-size // wanted) + (size % wanted > 0)
-
-
-def plus(text: str, number: int) -> str:
-    """The sum as text, without "+ 0" and "+ -1"."""
-    if number == 0:
-        return text
-    return f"{text} + {number}" if number > 0 else f"{text} - {-number}"

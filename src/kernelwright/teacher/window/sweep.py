@@ -6,27 +6,22 @@ convolution gathers too: output `o` reads for every tap `k` the input at
 taps; the phase is `o % stride`. So a program owns outputs of one phase, and visits only its taps.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
 from kernelwright.ops.traits import Trait
 from kernelwright.ops.windows import full
 from kernelwright.programs.program import Call
-from kernelwright.teacher.tile.index import times
-from kernelwright.teacher.window.slide import plus
+from kernelwright.teacher.tile.index import shifted, times
+from kernelwright.teacher.window.slide import WindowSide
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sweep:
-    """A convolution's kernel along one spatial dimension."""
+class Sweep(WindowSide):
+    """A convolution's kernel along one spatial dimension; its size has a symbol of its own."""
 
-    symbol: str
-    """The symbol of the input's size: "H". The output's is "OH", the kernel's "KH"."""
-    kernel: int
-    """The kernel's size in the program at hand; its own symbol is in the texts."""
-    stride: int
-    padding: int
-    """Before the first element."""
     dilation: int
     keeps_size: bool = False
     """Padding "same": the output is as large as the input."""
@@ -35,11 +30,6 @@ class Sweep:
     def num_phases(self) -> int:
         """Number of groups of outputs that share taps: 1, unless a stride is transposed."""
         return 1
-
-    @property
-    def at(self) -> str:
-        """Variable of the position in the input: "h"."""
-        return self.symbol.lower()
 
     @property
     def out(self) -> str:
@@ -85,10 +75,6 @@ class Sweep:
     def phase_lines(self) -> list[str]:
         """Lines that compute, once a program, which taps its outputs share."""
         return []
-
-    def begin(self, out: str) -> str:
-        """Text of the input position where the window of the output at `out` starts."""
-        return plus(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
 
     def move(self, tap: str) -> str:
         """Text of the distance of a tap from the window's start."""
@@ -147,7 +133,7 @@ class TransposedSweep(Sweep):
         # stride and dilation, g must divide phase + padding. Then the first such k is
         # (phase + padding) / g * inverse(dilation / g) modulo stride / g, and others follow.
         lines, shared = [], gcd(self.stride, self.dilation)
-        aim = plus(f"{self.at}_phase", self.padding)
+        aim = shifted(f"{self.at}_phase", self.padding)
         aim = f"({aim})" if " " in aim else aim
         first = aim if shared == 1 else f"{aim} // {shared}"
         inverse = pow(self.dilation // shared, -1, self._step)
@@ -161,10 +147,10 @@ class TransposedSweep(Sweep):
 
     def begin(self, out: str) -> str:
         if self.stride == 1:
-            return plus(out, self.padding)
+            return shifted(out, self.padding)
         # The division has no rest: `phase_lines` chose the first tap so, or there is no tap.
         first = times(f"{self.at}_first", str(self.dilation))
-        aim = plus(f"{self.at}_phase", self.padding)
+        aim = shifted(f"{self.at}_phase", self.padding)
         return f"{out} + ({aim} - {first}) // {self.stride}"
 
     def move(self, tap: str) -> str:
@@ -197,27 +183,20 @@ def sweeps(call: Call, kernel: tuple[int, ...]) -> tuple[Sweep, ...]:
         padding = tuple(d * (k - 1) // 2 for d, k in zip(dilation, kernel, strict=True))
     else:
         padding = full("padding", call.arg("padding"), spatial, 0)
-    if not call.has(Trait.TRANSPOSED):
-        return tuple(
-            Sweep(
-                symbol=symbols[i],
-                kernel=kernel[i],
-                stride=stride[i],
-                padding=padding[i],
-                dilation=dilation[i],
-                keeps_size=keeps_size,
-            )
-            for i in range(spatial)
-        )
-    added = full("output_padding", call.arg("output_padding"), spatial, 0)
+    form: Callable[..., Sweep] = Sweep
+    further: list[dict[str, Any]] = [{"keeps_size": keeps_size}] * spatial
+    if call.has(Trait.TRANSPOSED):
+        form = TransposedSweep
+        added = full("output_padding", call.arg("output_padding"), spatial, 0)
+        further = [{"output_padding": size} for size in added]
     return tuple(
-        TransposedSweep(
+        form(
             symbol=symbols[i],
             kernel=kernel[i],
             stride=stride[i],
             padding=padding[i],
             dilation=dilation[i],
-            output_padding=added[i],
+            **further[i],
         )
         for i in range(spatial)
     )

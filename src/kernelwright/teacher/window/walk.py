@@ -1,11 +1,25 @@
 """The loop of a convolution: where windows start, which tap a step visits, what it loads."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from kernelwright.programs.program import Call
 from kernelwright.teacher.movement.rules import COPIES
+from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
-from kernelwright.teacher.tile.index import AxisText, Dim, View, axes_of, mask, parts
-from kernelwright.teacher.tile.views import Side, only_views, sources
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Dim,
+    Index,
+    View,
+    all_of,
+    axes_of,
+    mask,
+    offset,
+    parts,
+    shifted,
+)
+from kernelwright.teacher.tile.views import Side, only_views, source_index, sources
 from kernelwright.teacher.window.conv import Convolution
 from kernelwright.teacher.window.sweep import Sweep
 
@@ -43,6 +57,66 @@ class SummedAxes:
     """Axes of the product's indices that are slices of another one here."""
     is_narrow: bool
     """Factors have the inputs' dtype; else fp32."""
+
+
+class _WalkBody(TileBody):
+    """A body whose loads go through pointers that slide in the loop.
+
+    Start pointers are computed before the loop; the loop adds only the moved offset. So most of an
+    address is computed once, on fewer dimensions than the tile has.
+    """
+
+    def __init__(
+        self, product: Convolution, view: View, walk: tuple[View, View], *,
+        loop: Collection[str], widens: bool,
+    ) -> None:  # fmt: skip
+        """A body over axes of the kernel.
+
+        Args:
+            walk: views of where each axis starts, and of how far each axis has moved in the loop.
+        """
+        super().__init__(
+            product.program, view, product.texts, {},
+            is_wide=product.is_wide, loop=loop, tag="_tile", widens=widens,
+        )  # fmt: skip
+        self._walk = walk
+
+    def _operand(self, name: str, index: Index) -> str:
+        if name not in self._producer:
+            return self._load(name, index)
+        return super()._operand(name, index)
+
+    def _seen(self, call: Call, index: Index) -> Index:
+        return source_index(self.program, call, index)
+
+    def _address(self, name: str, index: Index) -> str:
+        if self._is_fixed(index):
+            return super()._address(name, index)
+        starts, moves = self._walk
+        both = starts.keys() & moves.keys()
+        # Start and move are added as offsets. A division or remainder of their sum is not the sum
+        # of two divisions.
+        if any(term.axis in both and not term.is_whole for dim in index for term in dim):
+            raise NotWritable("a view takes apart an axis that a window slides along")
+        layout = self.program.type_of(name).layout
+        start, move = (offset(index, view, layout) for view in self._walk)
+        if start == "0":
+            return f"{name}_ptr + {move}"
+        pointer = self._variable(name, "_start")
+        self.before.append(f"{pointer} = {name}_ptr + {start}")
+        return pointer if move == "0" else f"{pointer} + {move}"
+
+    def _mask(self, index: Index) -> str:
+        return self._tests(index)  # a mask may move in the loop: its text stays with the load
+
+    def _line(self, wanted: str, text: str, index: Index) -> str:
+        variable = self._variable(wanted)
+        (self.before if self._is_fixed(index) else self.lines).append(f"{variable} = {text}")
+        return variable
+
+    def _is_fixed(self, index: Index) -> bool:
+        """Whether a value at `index` is the same in every step of the loop."""
+        return self.loop.isdisjoint(axes_of(index))
 
 
 class Walk:
@@ -95,13 +169,10 @@ class Walk:
         product = self.product
         is_plain = only_views(product.program, side.value, COPIES)
         widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
-        body: TileBody
         if _is_pulled(product, side):
             body = product.body(view, loop=loop, tag="_tile", widens=widens)
         else:
-            body = TileBody(
-                product.program, view, loop=loop, tag="_tile", walk=walk, widens=widens
-            )  # fmt: skip
+            body = _WalkBody(product, view, walk, loop=loop, widens=widens)
         dims = self.over.dims
         index = tuple(
             tuple(one for term in dim for one in dims.get(term.axis, (term,))) for dim in side.index
@@ -132,17 +203,17 @@ class Walk:
         known = f"{pixels.name}{pixels.suffix} < {self.product.pixels.upper()}"
         fixed = [test for s in self.product.sweeps if not s.is_moving for test in _tests(s)]
         name = "known" if self._tests else "inside"
-        return [*lines, *slices, *starts, f"{name} = {_all([known, *fixed])}"]
+        return [*lines, *slices, *starts, f"{name} = {all_of([known, *fixed])}"]
 
     def place(self) -> list[str]:
         """Lines in the loop that compute for which pixels the tap lies inside the image."""
         # Sliding pointers need no position; tests of edges and pulled values do.
         moved = [
-            f"{s.at} = {_moved(_start(s), s.move(self.over.taps[s.at]))}"
+            f"{s.at} = {shifted(_start(s), s.move(self.over.taps[s.at]))}"
             for s in self.moving
             if s.can_leave or self._is_pulled
         ]
-        return [*moved, *([f"inside = {_all(['known', *self._tests])}"] if self._tests else [])]
+        return [*moved, *([f"inside = {all_of(['known', *self._tests])}"] if self._tests else [])]
 
 
 def _is_pulled(product: Convolution, side: Side) -> bool:
@@ -162,13 +233,3 @@ def _start(sweep: Sweep) -> str:
 def _tests(sweep: Sweep) -> list[str]:
     """Conditions under which the position is in the image."""
     return [f"{sweep.at} >= 0", f"{sweep.at} < {sweep.symbol}"] if sweep.can_leave else []
-
-
-def _all(tests: list[str]) -> str:
-    if len(tests) == 1:
-        return tests[0]
-    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
-
-
-def _moved(start: str, move: str) -> str:
-    return f"{start} - {move[1:]}" if move.startswith("-") else f"{start} + {move}"

@@ -26,6 +26,9 @@ from kernelwright.verify.many.jobs import Job
 TOGETHER = 64
 """Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges let go of
 the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
+LATE_S = 30.0
+"""Seconds after which a row is formed of fewer candidates, if no clock owner has a row. Judges of
+large tasks take minutes for a full row, and a run that ends in between loses all its verdicts."""
 AHEAD = 2
 """Rows that each clock owner holds. The second row waits there, so the owner never waits for a
 row."""
@@ -83,6 +86,8 @@ class JudgingEngine:
         self._num_batches = 0
         self._accepted: list[str] = []
         """Contents that wait to be part of a row, candidates of one reference side by side."""
+        self._accepted_since = math.inf
+        """When the first of them began to wait."""
         self._waiting: deque[list[str]] = deque()
         """Rows that no clock owner has yet."""
         self._num_rows = 0
@@ -207,6 +212,8 @@ class JudgingEngine:
         else:
             accepted = self._judged(done.answer)
         with self._lock:
+            if accepted and not self._accepted:
+                self._accepted_since = time.monotonic()
             self._accepted += accepted
             self._hand_to_clocks()
 
@@ -246,12 +253,15 @@ class JudgingEngine:
 
     def _form_rows(self, num_clocks: int) -> None:
         """Puts all accepted candidates into rows of equal length. Each clock owner gets at least
-        one row. Candidates wait while they are few and other jobs are being judged."""
+        one row. Candidates wait while they are few and other jobs are being judged, but no longer
+        than `LATE_S` beside idle clock owners."""
         num_accepted = len(self._accepted)
-        num_timing = sum(map(len, self._rows.values()))
-        if num_accepted < TOGETHER * num_clocks and num_accepted + num_timing < len(self._open):
-            return
         if num_accepted == 0:
+            return
+        num_timing = sum(map(len, self._rows.values()))
+        is_late = num_timing == 0 and time.monotonic() - self._accepted_since > LATE_S
+        is_few = num_accepted < TOGETHER * num_clocks
+        if is_few and num_accepted + num_timing < len(self._open) and not is_late:
             return
         num_rows = num_clocks * math.ceil(num_accepted / (TOGETHER * num_clocks))
         length = math.ceil(num_accepted / num_rows)
