@@ -29,15 +29,15 @@ ENTRIES = ("fused_operator", "ModelNew")
 PLAN_BEGIN, PLAN_END = "<plan>", "</plan>"
 CODE_BEGIN, CODE_END = "```python", "```"
 THINKING_BEGIN, THINKING_END = "<think>", "</think>"
-"""Around what a reasoning model writes before its answer."""
+"""Marks around the text that a reasoning model writes before its answer."""
 MAX_MESSAGE = 500
-"""Characters of what is wrong with a plan."""
+"""The most characters of a message about a faulty plan."""
 _THINKING_END = re.compile(r"</think(?:ing)?>")
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
 
 
 class Malformed(StrEnum):
-    """Why an answer holds no candidate."""
+    """The reason why an answer has no candidate."""
 
     EMPTY = "empty"
     """No text but white space."""
@@ -48,21 +48,21 @@ class Malformed(StrEnum):
     OUT_OF_TIME = "out_of_time"
     """The time for writing ended before the answer did."""
     SYNTAX_ERROR = "syntax_error"
-    """The code that comes nearest to a candidate is not Python."""
+    """The block of code that is most like a candidate is not Python."""
     MISSING_ENTRY = "missing_entry"
-    """No block defines what was asked for."""
+    """No block of code defines the entry, `fused_operator` or `ModelNew`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """A model's text, read."""
+    """A model's text, and the candidate in it."""
 
     text: str
     candidate: Candidate | None
-    """None where `malformed` says why."""
+    """None if the text has no candidate; `malformed` then has the reason."""
     malformed: Malformed | None = None
     message: str = ""
-    """More about `malformed`, or what is wrong with the plan; both are told to the model."""
+    """A message for the model: details of `malformed`, or the fault of the plan."""
 
 
 def answer_text(candidate: Candidate) -> str:
@@ -78,15 +78,15 @@ def answer_text(candidate: Candidate) -> str:
 def read_answer(
     text: str, *, entry: str = "fused_operator", origin: str, is_out_of_time: bool = False
 ) -> Answer:
-    """Read the candidate out of an answer. No text makes this raise.
+    """Read the candidate out of an answer. The function raises no error, whatever the text.
 
     The candidate's source is the last block of code that defines `entry`. The plan becomes comments
     above its kernels. A plan that cannot be read is left out, and `message` says what is wrong.
 
     Args:
-        entry: the name that the code has to define: one of `ENTRIES`.
-        origin: who wrote the answer.
-        is_out_of_time: the clock ended the answer, not the model and not a limit of tokens.
+        entry: the name that the code must define: one of `ENTRIES`.
+        origin: the name of the writer.
+        is_out_of_time: whether the answer was cut because the time was over.
     """
     answer = _read_answer(text, entry, origin)
     if is_out_of_time and answer.candidate is None:
@@ -114,7 +114,8 @@ def _read_answer(text: str, entry: str, origin: str) -> Answer:
 
 
 def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
-    """The plans of all kernels and an empty message, or no plans and what is wrong with them."""
+    """The plans of all kernels and an empty message; or no plans and a message about their
+    fault."""
     texts, _ = plans_apart(text)
     if not texts:
         return (), "no plan"
@@ -165,7 +166,7 @@ def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
 
 
 def _blocks(text: str) -> tuple[list[str], bool]:
-    """Texts between fences, and whether the last of them has no end."""
+    """The texts between fences, and whether the end of the last text is missing."""
     marks = [(match.start(), match.end()) for match in _FENCE.finditer(text)]
     ends = [begin for begin, _ in marks[1::2]]
     is_cut_off = len(marks) % 2 == 1

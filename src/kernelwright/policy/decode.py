@@ -1,9 +1,9 @@
 """Decodes many rows at once with any causal language model in Hugging Face's layout.
 
-A row is a prompt with a seed of its own. Its tokens do not depend on the rows beside it, except by
-rounding. Rows lie in fixed memory (`policy.slots`), and one step adds a token to each
+A row is a prompt with a seed of its own. The tokens of a row do not depend on other rows, except by
+rounding. Rows lie in fixed memory (`policy.slots`). A step adds a token to each row
 (`policy.steps`). When rows end, waiting rows take their place, or the step gets smaller. The host
-checks every few steps which rows have ended, since each check waits for the GPU.
+checks only every few steps which rows have ended, because each check waits for the GPU.
 """
 
 import math
@@ -25,22 +25,24 @@ from kernelwright.policy.threads import Threads
 from kernelwright.timing.stages import worked_s
 
 MAX_ROWS = {"cuda": 1024, "cpu": 32}
-"""The most rows at once, if memory does not set a lower limit."""
+"""Device -> the most rows at once, if memory does not set a lower limit."""
 MEMORY_SHARE = 0.6
 """The share of a GPU's free memory for keys and values."""
 ROW_SIZES = (1, 4, 16, 64, 256, 1024)
-"""Rows of a captured step."""
+"""Numbers of rows for which a step is captured as a CUDA graph."""
 PACE = {"cuda": 16, "cpu": 1}
-"""Steps until the host looks which rows have ended."""
+"""Device -> number of steps between two checks which rows have ended."""
 BUCKET = {"cuda": 256, "cpu": 64}
-"""Attention reads a multiple of this number of slots."""
+"""Device -> number of slots. Attention reads a multiple of this number."""
 FEW_ROWS, FEW_SLOTS = 64, 512
-"""On a GPU, where there are no more rows, they read a power of two of slots, these at least: a step
-of theirs takes as long whatever it reads, and capturing one as long as 200 of them."""
+"""If a GPU decodes at most `FEW_ROWS` rows, attention reads a power of two of slots, at least
+`FEW_SLOTS`. With few rows, the time of a step hardly depends on the slots, and a capture takes as
+long as 200 steps. So there should be few sizes."""
 GROWTH = 2
-"""Memory for keys and values grows by this factor, where rows may become as long."""
+"""The factor by which the memory for keys and values grows, up to the longest possible row."""
 REFILL_SHARE = 8
-"""Rows that wait are begun when one in so many is free: beginning few costs as much as many."""
+"""Waiting rows begin when one row in this number is free. To begin a few rows takes as long as to
+begin many."""
 PROMPT_TOKENS = 1 << 16
 """The most tokens of prompts that one forward pass reads."""
 
@@ -50,11 +52,11 @@ class WrittenTokens:
     """The tokens that a model wrote after a prompt."""
 
     tokens: list[int]
-    """Tokens of the row, without the token that ends it."""
+    """The tokens of the row, without the end token."""
     end: int | None
-    """The token that ended the row; None where none came within the limit."""
+    """The end token; None if the row reached its limit without an end token."""
     is_out_of_time: bool = False
-    """The time for writing ended before the row did."""
+    """Whether the row was cut because the time for writing was over."""
 
     @property
     def is_cut_off(self) -> bool:
@@ -62,7 +64,7 @@ class WrittenTokens:
 
 
 class Decoder:
-    """Decodes with one model. Memory and captured steps are kept between calls until `release`."""
+    """Decodes with one model. Memory and captured steps stay between calls, until `release`."""
 
     def __init__(
         self,
@@ -75,8 +77,9 @@ class Decoder:
         """
         Args:
             stops: tokens that end a row.
-            max_rows: at once; 0: as many as memory has room for.
-            turn: entered for a few steps at a time, so that others may have the device in between.
+            max_rows: the most rows at once; 0: as many as memory has room for.
+            turn: makes a context for a few steps. Other processes can use the device between two
+                such contexts.
 
         Raises:
             UsageError: the model attends in a way that fixed slots cannot serve.
@@ -96,7 +99,7 @@ class Decoder:
 
     @property
     def context(self) -> int:
-        """Tokens of a prompt and what follows it, together."""
+        """The most tokens of a prompt and its answer together."""
         return int(self._config.max_position_embeddings)
 
     def decode(
@@ -136,7 +139,8 @@ class Decoder:
             yield number, WrittenTokens([], end=None, is_out_of_time=limits[number] > 0)
 
     def release(self) -> None:
-        """Give back what keys, values and captured steps hold; `decode` takes it again."""
+        """Free the memory of keys, values and captured steps. A later `decode` allocates memory
+        again."""
         self._steps.forget()
         self._cache = SlotCache(self._config, rows=0, length=0)
         self._rows = Rows.empty(0, 0, self._device)
@@ -146,10 +150,11 @@ class Decoder:
     def _all(
         self, waiting: list[Waiting], for_s: float | None
     ) -> Iterator[tuple[int, WrittenTokens]]:
-        """Yields every row with its index when it ends. Rows at the end of `waiting` begin first.
+        """Yield every row with its index when the row ends. Rows at the end of `waiting` begin
+        first.
 
-        After `for_s` seconds running rows end, and waiting rows do not begin. Time in which others
-        have the device does not count.
+        After `for_s` seconds, running rows end and waiting rows do not begin. Time in which other
+        processes use the device does not count.
         """
         end_s = math.inf if for_s is None else worked_s() + for_s
         running: dict[int, Waiting] = {}
@@ -183,7 +188,7 @@ class Decoder:
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """On a CPU, take the number of threads that lately was the fastest, within this context."""
+        """A context in which a CPU computes with the number of threads that was fastest lately."""
         if self._on_gpu:
             yield
             return
@@ -229,7 +234,7 @@ class Decoder:
         return slots
 
     def _affordable(self, length: int) -> int:
-        """How many rows of `length` slots memory has room for, at least 1."""
+        """The number of rows of `length` slots for which memory has room, at least 1."""
         if not self._on_gpu:
             return self._most
         config = self._config
@@ -244,8 +249,8 @@ class Decoder:
         return max(1, int(MEMORY_SHARE * (free + num_cached) / size))
 
     def _begin(self, begun: dict[int, Waiting]) -> None:
-        """Put rows into free slots, and read their prompts up to the last token. The first step
-        reads that token, and so gives the first new one.
+        """Put rows into free slots, and read their prompts except the last token. The first step
+        reads the last token, and draws the first new token.
 
         Args:
             begun: slot -> row.
@@ -313,7 +318,7 @@ class Decoder:
         return rows
 
     def _ended(self, running: dict[int, Waiting]) -> Iterator[tuple[int, WrittenTokens]]:
-        """Take the rows that are done out of `running`, and yield them with their index."""
+        """Remove the rows that are done from `running`, and yield these rows with their index."""
         done = self._rows.done.tolist()
         slots = [slot for slot in running if done[slot]]
         if not slots:
@@ -341,9 +346,9 @@ def slots_to_read(slots: int, *, most: int, step: int, is_few: bool) -> int:
     """The number of slots to read for rows that need `slots`.
 
     Args:
-        most: that a row may ever need. Rounding to a power of two stops there.
-        step: the number is a multiple of this, unless it is `most` or a power of two.
-        is_few: round up to a power of two, so that few steps have to be captured.
+        most: the most slots that a row may need. The result is not larger.
+        step: the result is a multiple of this number, unless it is `most` or a power of two.
+        is_few: whether to round up to a power of two, so that few steps are captured.
     """
     slots = _round_up(slots, step)
     if not is_few:

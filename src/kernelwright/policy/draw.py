@@ -1,12 +1,11 @@
-"""Draws the next token of each row by a number of the row's own, so that rows do not depend on
-their batch."""
+"""Draws the next token of each row. Each row has its own random numbers, so its tokens do not
+depend on the other rows of the batch."""
 
 import numpy as np
 import torch
 
 UNIFORM_BITS = 23
-"""The bits of a drawn number: so many that the number stays below 1 after multiplication in
-float32."""
+"""The random bits of a number. With more bits, float32 could round a product up to 1."""
 
 
 def uniforms(seed: int, count: int) -> torch.Tensor:
@@ -21,14 +20,15 @@ def draw(
     temperature: torch.Tensor,
     top_p: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Draw one token a row by inversion: the first whose cumulative probability exceeds the number.
+    """Draw a token for each row by inversion: the first token whose cumulative probability exceeds
+    the row's number.
 
     Args:
         logits: (rows, tokens).
-        uniform: (rows,), in [0, 1).
-        temperature: of no dimensions, positive.
-        top_p: of no dimensions: the likeliest tokens are kept until they hold this share of the
-            probability. None: all are.
+        uniform: (rows,) numbers in [0, 1).
+        temperature: a positive scalar tensor.
+        top_p: a scalar tensor. The likeliest tokens whose probabilities sum to this share are kept.
+            None: all tokens are kept.
 
     Returns:
         (rows,) int64.

@@ -1,7 +1,8 @@
-"""The embedded model: a small causal language model in Hugging Face's layout, made, saved, loaded.
+"""The embedded model, a small causal language model in Hugging Face's layout: created, saved and
+loaded.
 
-Everything but the size is Llama's: tied embeddings, grouped queries (a small cache is what lets
-thousands of rows be written at once), no biases.
+The architecture is Llama's: tied embeddings, no biases, and grouped queries. With grouped queries
+the cache is small, so thousands of rows can be written at once.
 """
 
 import json
@@ -23,8 +24,8 @@ WEIGHTS_LIMIT_BYTES = 32 * 2**20
 """The most bytes of the saved weights."""
 NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 SPARE_TOKENS = 1024
-"""A model may have so many more rows of embeddings than its tokenizer has tokens: some are padded
-to a round number."""
+"""A model may have this number of embeddings more than its tokenizer has tokens, because some
+models pad the number of embeddings."""
 
 
 def fresh_model(
@@ -40,11 +41,11 @@ def fresh_model(
     """A model with random weights (torch's global generator draws them), in float32.
 
     Args:
-        vocabulary: tokens of its tokenizer.
-        hidden: width; heads share it.
-        kv_heads: heads of keys and values; a divisor of `heads`.
+        vocabulary: number of tokens of the tokenizer.
+        hidden: width of the model, which is divided among the heads.
+        kv_heads: number of heads of keys and values; a divisor of `heads`.
         intermediate: width inside the feed-forward layers.
-        max_length: tokens of request and answer together.
+        max_length: the most tokens of request and answer together.
 
     Raises:
         ValueError: widths and heads do not fit together.
@@ -158,10 +159,10 @@ def load_model(
 def load_embedded(
     device: str, dtype: "torch.dtype | None" = None, path: Path = WEIGHTS
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """As `load_model`, of a model that was trained to the project's own form.
+    """As `load_model`, for a model that was trained on our form of answers (`policy.answer`).
 
     Raises:
-        UsageError: no weights are there, or as `load_model`.
+        UsageError: the weights are missing, or as `load_model`.
     """
     if not (path / "config.json").exists():
         raise UsageError(

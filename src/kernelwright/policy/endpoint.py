@@ -1,4 +1,4 @@
-"""Language models behind an OpenAI-compatible URL: a server of one's own or somebody else's."""
+"""Language models behind an OpenAI-compatible URL: a server of the user or a public service."""
 
 import os
 import re
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 SPEC_REMEDY = "write openai:URL#model, for example openai:http://localhost:8000/v1#my-model"
 NO_KEY = "none"
-"""The key that is sent if the user has none. One's own servers ask for none, but the client
-library requires one."""
+"""The key that is sent if the user has no key. The client library requires a key, and the user's
+own server does not check it."""
 MESSAGE_LIMIT = 300
 
 
@@ -35,7 +35,7 @@ class Completion:
 
     text: str
     prompt_tokens: int
-    """0 where the server does not say."""
+    """0 if the server does not say the number; also `completion_tokens`."""
     completion_tokens: int
 
 
@@ -44,7 +44,7 @@ class Continuation:
     """The text that follows a prompt, as tokens."""
 
     tokens: list[int]
-    """Tokens of the answer, with the token that ends it if there is one."""
+    """The tokens of the answer, with the end token if the answer has one."""
     is_cut_off: bool
 
 
@@ -52,8 +52,8 @@ class Continuation:
 class Endpoint:
     """One model at one URL.
 
-    Failures that may pass (429, 5xx, no connection, no answer in time) are tried again with growing
-    pauses, or after the pause that the server names.
+    After a temporary failure (429, 5xx, no connection, no answer in time), the request is repeated.
+    Pauses grow from attempt to attempt, unless the server names a pause.
     """
 
     url: str
@@ -78,7 +78,8 @@ class Endpoint:
         return cls(url, model, **options)
 
     def ready(self) -> None:
-        """Check that the client library is there. Call this before long work that needs answers.
+        """Check that the client library is installed. Call this before long work that needs
+        answers.
 
         Raises:
             UsageError: the client library is missing.
@@ -97,11 +98,12 @@ class Endpoint:
         """The model's answer to a conversation.
 
         Args:
-            top_p, seed: sent where they say anything; not every server knows them.
+            top_p: sent only if it is below 1, because some servers do not know it.
+            seed: sent only if the temperature is above 0, for the same reason.
 
         Raises:
             UsageError: the server refuses the request: key, URL, model or parameters are wrong.
-            InfraError: the server cannot be reached, or answers nonsense.
+            InfraError: the server cannot be reached, or its answer is malformed.
         """
         more = {"top_p": top_p} if top_p < 1.0 else {}
         if seed is not None and temperature:
@@ -139,8 +141,8 @@ class Endpoint:
             client: as `client()` returns it.
 
         Raises:
-            UsageError: the server refuses the request, or tells no tokens.
-            InfraError: the server cannot be reached, or answers nonsense.
+            UsageError: the server refuses the request, or returns no tokens.
+            InfraError: the server cannot be reached, or its answer is malformed.
         """
         answer = self._asked(
             client.completions.create,
@@ -186,7 +188,8 @@ class Endpoint:
         )
 
     def _refused(self, error: "openai.APIStatusError") -> UsageError | InfraError:
-        """The error for a status: ours for 5xx and for 4xx that mean "later", else the user's."""
+        """The error for a status: an `InfraError` for 5xx and for 4xx that mean "later", otherwise
+        a `UsageError`."""
         status, message = error.status_code, _first_line(error)
         if status in (408, 409, 429) or status >= 500:
             return InfraError(f"{self.url} answers {status}: {message}")

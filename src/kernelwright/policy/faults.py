@@ -1,7 +1,8 @@
-"""Faults that the text of an answer shows: undefined names, and shapes of another rank.
+"""Faults that the text of an answer shows without a run: undefined names, and shapes of another
+rank.
 
-A quarter of the embedded model's wrong answers to programs of twenty calls fail in this way. Nobody
-has to run such an answer to know that it fails, and a model can write again from the fault on.
+A quarter of the embedded model's wrong answers to programs of twenty calls fail in this way. A
+model can write such an answer again from the fault on (`policy.mending`).
 """
 
 import ast
@@ -27,7 +28,7 @@ _REFLECTION = {
     "setattr",
     "vars",
 }
-"""Names that a text may bind other names by. `builtins` as a module is another."""
+"""Names by which a text can bind other names, without a statement that shows these names."""
 _TAKES_FUNCTION = {"reduce", "associative_scan", "map_elementwise"}
 """Functions of Triton's language that compile a function passed to them."""
 
@@ -35,9 +36,9 @@ _TAKES_FUNCTION = {"reduce", "associative_scan", "map_elementwise"}
 def first_fault(source: str, program: Program) -> Fault | None:
     """The first statement of a candidate that is sure to fail; None if no fault is found.
 
-    A right candidate must have no fault. So only statements that every call of the entry runs are
-    looked at, names that some path binds count as bound, and ranks are compared only if they are
-    known. A source that is not Python has no fault here.
+    No fault may be reported for a correct candidate. So the search is cautious: it reads only
+    statements that every call of the entry runs, a name that any path binds counts as bound, and
+    only known ranks are compared. For a source that is not Python, no fault is reported.
 
     Args:
         program: the program that the candidate is for. Its inputs give the ranks of the entry's
@@ -102,7 +103,7 @@ class _Names:
         self._known = {*dir(builtins), *_OF_MODULES, *flow.bound(tree.body), *flow.shared(tree)}
 
     def faults_from(self, entry: str) -> list[Fault]:
-        """The faults of a function and of those that it surely calls, directly or not."""
+        """The faults of a function, and of the functions that it surely calls, also indirectly."""
         faults: list[Fault] = []
         waiting, checked = [entry], set()
         while waiting:

@@ -1,7 +1,7 @@
 """The flow of Python text: names that statements bind, and parts that surely run.
 
-A part surely runs if every run of the statements before it comes to it. Branches, loops that may
-have no turn, and blocks that may catch an exception are no such parts.
+A part surely runs if it runs whenever the statements before it run. Branches, loops that may have
+no iteration, and blocks that may catch an exception do not surely run.
 """
 
 import ast

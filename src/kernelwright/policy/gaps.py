@@ -1,4 +1,4 @@
-"""Gaps of plans: a kernel that reads a value which no kernel before it makes.
+"""Gaps in plans: a kernel reads a value that no earlier kernel computes.
 
 A wrapper that lacks a kernel cannot be mended in its code alone. In one run, 47 of 83 wrong answers
 to programs of twenty calls had such a plan, and no right answer (docs/LOG.md).

@@ -1,4 +1,5 @@
-"""A causal language model in this process, as a policy: the embedded one, or any by its path."""
+"""A causal language model in this process, as a policy: the embedded model, or a model by its
+path."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -28,8 +29,8 @@ from kernelwright.timing.stages import worked_s
 
 
 class LocalModel:
-    """A policy with the model in this process. Equal seeds give equal answers: each sample has a
-    seed of its own, which does not depend on the samples beside it."""
+    """A policy with the model in this process. Equal seeds give equal answers: each sample has its
+    own seed, which does not depend on other samples."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class LocalModel:
     ) -> None:
         """
         Args:
-            max_rows: answers written at once; 0: as many as memory has room for.
+            max_rows: the most answers that are written at once; 0: as many as memory has room for.
 
         Raises:
             UsageError: the tokenizer has no chat template, or the model cannot be decoded here.
@@ -63,7 +64,7 @@ class LocalModel:
         """The model that ships with the package.
 
         Raises:
-            UsageError: no weights are there.
+            UsageError: the weights are missing.
         """
         device = _device()
         # float32 on a CPU: bfloat16 takes twice as long there.
@@ -101,7 +102,8 @@ class LocalModel:
         ]
 
     def _read(self, text: str, messages: Sequence[Message], is_out_of_time: bool) -> Answer:
-        """Read an answer. If it has no text because the request fills the context, it says so."""
+        """Read an answer. If the request fills the context, so that the answer is empty, the
+        answer's message says so."""
         answer = read_answer(text, origin=self._name, is_out_of_time=is_out_of_time)
         if (
             text
@@ -154,7 +156,7 @@ class LocalModel:
         return [answers[i : i + samples] for i in range(0, len(answers), samples)]
 
     def release(self) -> None:
-        """As `Policy.release`: keys and values go, the model stays."""
+        """As `Policy.release`: the memory of keys and values is freed, and the model stays."""
         self._decoder.release()
 
 

@@ -1,8 +1,8 @@
 """Writes answers again from the first fault that their text shows.
 
-The text before the fault is kept: nineteen of twenty kernels may be right. If the plan of a faulty
-answer lacks a kernel, the text before that place of the plan is kept. The continuation is drawn
-even if the answer was greedy, since the likeliest continuation is the fault.
+The text before the fault is kept, because nineteen of twenty kernels may be right. If the plan of a
+faulty answer lacks a kernel, only the text before this gap of the plan is kept. The continuation is
+drawn at random, even if the answer was greedy: the likeliest continuation would be the same fault.
 """
 
 import re
@@ -32,7 +32,7 @@ _ENTRY = re.compile(r"^Plan of ", re.MULTILINE)
 
 @dataclass(slots=True)
 class _Row:
-    """An answer and what it answers."""
+    """An answer with a fault, and its prompt."""
 
     number: int
     prompt: list[int]
@@ -56,7 +56,7 @@ class Mender:
         seeds: Sequence[int],
         sampling: Sampling,
     ) -> list[WrittenTokens]:
-        """Continue each answer with a fault again from there, at most `sampling.mends` times.
+        """Write each answer with a fault again from the fault on, at most `sampling.mends` times.
 
         Args:
             written, prompts, programs, seeds: of each answer, in the same order.
@@ -90,7 +90,7 @@ class Mender:
         return mended
 
     def _kept(self, answer: WrittenTokens, program: Program) -> int | None:
-        """How many tokens of an answer stand before its first fault; None without a fault."""
+        """The number of an answer's tokens before its first fault; None without a fault."""
         text = str(self._tokenizer.decode(answer.tokens, skip_special_tokens=True))
         candidate = read_answer(text, origin="").candidate
         fault = None if candidate is None else first_fault(candidate.source, program)
@@ -108,7 +108,8 @@ class Mender:
 
 
 def _gap_place(text: str, candidate: Candidate, program: Program) -> int | None:
-    """Where the plan of a faulty answer has a gap: the rest of the plan is written again too."""
+    """The place of a gap in the plan of a faulty answer. The text from there on is written
+    again."""
     gap = first_gap(candidate.plan, program) if candidate.plan else None
     end = text.find(PLAN_END)
     if gap is None or end < 0:

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def ends_of(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """How many characters of an answer's text there are after each of its n tokens: (n,) ascending.
+    """For each of an answer's n tokens, the number of characters up to its end: (n,) ascending.
 
-    Tokens are decoded one by one. A token may be a part of one character and have no text alone. If
-    so, every prefix of the answer is decoded, which takes n times as long.
+    Tokens are decoded one by one. But a token may be a part of a character, and then it has no text
+    of its own. In this case every prefix of the answer is decoded, which takes n times as long.
     """
 
     def decoded(some: Sequence[int]) -> str:

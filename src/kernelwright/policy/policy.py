@@ -12,21 +12,21 @@ from kernelwright.policy.prompt import Request
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampling:
-    """How answers are drawn."""
+    """The settings of writing answers."""
 
     temperature: float = 0.0
-    """0: greedy, and one sample is all there is."""
+    """0: greedy. All greedy answers to a request are equal."""
     top_p: float = 1.0
-    """The likeliest tokens are drawn from, until they hold this share of the probability."""
+    """A token is drawn from the likeliest tokens whose probabilities sum to this share."""
     max_tokens: int = 8192
     """The most tokens of one answer; a longer answer is cut off."""
     seed: int = 0
-    """Equal seeds, equal answers, where the policy can promise that: endpoints may not."""
+    """Equal seeds give equal answers. Endpoints may not keep this promise."""
     for_s: float | None = None
-    """Seconds of writing: what models have not written by then is cut off or left out."""
+    """The seconds of writing. Answers that are not complete by then are cut off or left out."""
     mends: int = 0
-    """How often an answer whose text shows a fault (`policy.faults`) is written anew from the fault
-    on. Models in this process do that; others do not."""
+    """The most times that an answer with a visible fault (`policy.faults`) is written again from
+    the fault on. Only models in this process do this."""
 
     def __post_init__(self) -> None:
         is_drawn = self.temperature >= 0.0 and 0.0 < self.top_p <= 1.0
@@ -38,12 +38,13 @@ class Sampling:
 
 
 def num_samples(samples: int, sampling: Sampling) -> int:
-    """The number of answers to ask a model for: greedy answers are all alike."""
+    """The number of answers to ask a model for: 1 if answers are greedy, because greedy answers are
+    equal."""
     return samples if sampling.temperature else min(samples, 1)
 
 
 class Interrupted(InfraError):
-    """A policy failed on the way."""
+    """A policy failed before it had all answers."""
 
     def __init__(self, message: str, answers: list[list[Answer]]) -> None:
         super().__init__(message)
@@ -56,21 +57,22 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str:
-        """As the user names it: "embedded", "hf:PATH", "openai:URL#model", "teacher"."""
+        """The name that the user gives: "embedded", "hf:PATH", "openai:URL#model", "teacher"."""
 
     def write(
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling
     ) -> list[list[Answer]]:
-        """At most `samples` answers to each request, in its order.
+        """At most `samples` answers to each request, in the order of the requests.
 
         Raises:
             UsageError: the policy cannot be used as named.
-            InfraError: what runs it failed; `Interrupted` where it has answers to give back.
+            InfraError: the machine or the server of the policy failed. The error is `Interrupted`
+                if some answers were written before.
         """
 
     def release(self) -> None:
-        """Free memory that only writing needs, for other work on the device. The policy may be
-        asked again afterwards."""
+        """Free memory that only writing needs, for other work on the device. The policy can still
+        be asked afterwards."""
 
 
 @runtime_checkable

@@ -64,8 +64,8 @@ def request_text(request: Request) -> str:
 
 
 def conversation(request: Request) -> list[Message]:
-    """The first messages to any model. The embedded model's chat template drops the system message,
-    which only models need that were not trained to the form."""
+    """The first messages to any model. The system message explains the form of an answer to models
+    that were not trained on the form. The embedded model's chat template drops this message."""
     return [Message("system", SYSTEM), Message("user", request_text(request))]
 
 
@@ -75,7 +75,7 @@ def with_feedback(
     """The conversation with two more turns: the answer, and the judge's finding about it.
 
     Args:
-        verdict: None if the answer holds no candidate; its `malformed` is told instead.
+        verdict: None if the answer has no candidate. The turn then has the reason (`malformed`).
     """
     return [*messages, Message("assistant", answer.text), Message("user", _found(answer, verdict))]
 

@@ -1,4 +1,4 @@
-"""Faults of ranks: a shape is unpacked into another number of names than it has."""
+"""Faults of ranks: a shape is unpacked into more or fewer names than it has dimensions."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from kernelwright.policy.flow import (
 )
 
 MOST_CALLS = 3
-"""Functions that call each other, one inside the other, that ranks are followed through."""
+"""The depth of nested calls up to which ranks are followed."""
 _SAME_RANK = ("transpose", "permute", "contiguous", "clone", "to", "float", "half", "flip")
 VIEWS = dict.fromkeys(_SAME_RANK, 0) | {"unsqueeze": 1, "select": -1}
-"""Methods of tensors -> dimensions that their result has more."""
+"""Method of a tensor -> number of dimensions that the result has more than the tensor."""
 _IN_PLACE = {
     "as_strided_",
     "resize_",
@@ -29,9 +29,9 @@ _IN_PLACE = {
     "swap_tensors",
     "unsqueeze_",
 }
-"""Methods and functions that change the rank of a tensor, and of all its other names."""
+"""Methods and functions that change the rank of a tensor in place, under all its names."""
 _CONTEXTS = {"no_grad", "inference_mode", "enable_grad"}
-"""Decorators of torch that pass arguments and results on as they are."""
+"""Decorators of torch that do not change arguments and results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Fault:
     """A statement that is sure to fail."""
 
     line: int
-    """From 1, in the source."""
+    """The number of the line in the source, from 1."""
     message: str
 
 
@@ -55,20 +55,22 @@ class _Frame:
     """Ranks of the names whose rank is known here."""
     local: set[str]
     shared: set[str]
-    """Names that functions inside this one, or others, bind too: their rank is never known."""
+    """Names that other functions bind too, for example inner functions. Their rank is never
+    known."""
     depth: int
-    """How many calls led here."""
+    """The number of nested calls that led to the function."""
 
     def forget(self, names: set[str]) -> None:
         for name in names:
             self.ranks.pop(name, None)
 
     def rank(self, value: ast.expr) -> Rank:
-        """The rank of a tensor, a new tensor or a view; None if the text does not tell it.
+        """The rank of an expression: a tensor, a new tensor or a view; None if the text does not
+        determine the rank.
 
-        A view by one argument that is not a tuple has no known rank: the argument may be a size, a
-        shape or a dtype. Only methods of known tensors are followed: other objects have a `reshape`
-        too, such as numpy.
+        A view with one argument that is not a tuple has no known rank: the argument may be a size,
+        a shape or a dtype. Only methods of known tensors are followed, because other objects have a
+        `reshape` too, numpy's arrays for example.
         """
         if isinstance(value, ast.Name):
             return self.ranks.get(value.id)
@@ -100,7 +102,7 @@ class Ranks:
     def __init__(self, functions: Mapping[str, ast.FunctionDef]) -> None:
         """
         Args:
-            functions: host functions by their names in the module, which nothing else binds.
+            functions: name -> host function, for names that no other statement of the module binds.
         """
         self._functions = {
             name: function
@@ -114,12 +116,13 @@ class Ranks:
         """Follow a function, and add its faults to `faults`.
 
         Args:
-            ranks: of the first arguments by position.
-            depth: how many calls led here. Functions that call themselves end at `MOST_CALLS`.
+            ranks: the ranks of the first positional arguments.
+            depth: the number of nested calls up to here. At `MOST_CALLS` no call is followed, so
+                recursive functions end.
 
         Returns:
-            The rank of the result, or those of its items if it is a tuple or a list. None if it is
-            not known.
+            The rank of the result, or the ranks of its items if the result is a tuple or a list.
+            None if the rank is not known.
         """
         function = self._functions.get(name)
         if function is None:
@@ -184,7 +187,8 @@ class Ranks:
 
 
 def changes_ranks(module: ast.Module) -> bool:
-    """Some statement may give a tensor another rank in place: no rank can be followed then."""
+    """Whether some statement may change the rank of a tensor in place. Then no rank can be
+    followed."""
     for node in ast.walk(module):
         match node:
             case ast.Attribute(attr=name, ctx=context):
@@ -211,7 +215,7 @@ def _items(target: ast.expr) -> list[ast.expr]:
 
 
 def _shape_of(value: ast.expr) -> str:
-    """x of `x.shape`; empty of anything else."""
+    """The name x of an expression `x.shape`; "" for other expressions."""
     is_shape = isinstance(value, ast.Attribute) and value.attr == "shape"
     if is_shape and isinstance(value.value, ast.Name):  # type: ignore[attr-defined]
         return str(value.value.id)  # type: ignore[attr-defined]
@@ -219,7 +223,7 @@ def _shape_of(value: ast.expr) -> str:
 
 
 def _sizes(arguments: Sequence[ast.expr]) -> Sequence[ast.expr] | None:
-    """The sizes among a view's arguments; None if one argument says all of them."""
+    """The sizes among the arguments of a view; None if a single argument has all sizes."""
     if len(arguments) > 1:
         return arguments
     first = arguments[0] if arguments else None

@@ -1,4 +1,4 @@
-"""Rows in decoding: the state of each on the device, and the state that the host keeps."""
+"""Rows in decoding: the state of rows on the device, and the state of a row on the host."""
 
 from dataclasses import dataclass, fields
 
@@ -7,7 +7,7 @@ import torch
 
 @dataclass(slots=True)
 class Waiting:
-    """A row as the host knows it."""
+    """The state of a row on the host, before and while the row is decoded."""
 
     index: int
     """The place of the row among the prompts of the call."""
@@ -15,7 +15,8 @@ class Waiting:
     seed: int
     limit: int
     length: int = 0
-    """Tokens in its slots, at most; also after it is done."""
+    """The most tokens that the row's slots can have now. The number still grows after the row is
+    done, until the host notices."""
 
     def __post_init__(self) -> None:
         self.length = len(self.prompt)
@@ -23,20 +24,21 @@ class Waiting:
 
 @dataclass(slots=True)
 class Rows:
-    """Per row, on the device; the first dimension is the row."""
+    """The state of all rows on the device. The first dimension of all tensors is the row."""
 
     token: torch.Tensor
-    """The last one, not read by the model yet."""
+    """The last token, which the model has not read yet."""
     position: torch.Tensor
     """The position of `token`."""
     count: torch.Tensor
-    """Tokens written."""
+    """The number of written tokens."""
     limit: torch.Tensor
     done: torch.Tensor
     written: torch.Tensor
-    """(rows, most tokens + 1): rows that are done write into the last column they reached."""
+    """(rows, most tokens + 1): the written tokens. A row that is done still writes, into the column
+    after its last token."""
     uniform: torch.Tensor
-    """As `written`: the number that each token is drawn by."""
+    """(rows, most tokens + 1): the random number for each token."""
 
     @classmethod
     def empty(cls, rows: int, tokens: int, device: torch.device) -> "Rows":

@@ -1,4 +1,4 @@
-"""Log-probabilities that a model gives to answers: what importance ratios are taken against."""
+"""Log-probabilities of answers under a model. Importance ratios compare with these."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LOGITS = 1 << 27
-"""Numbers of one forward pass: half a GiB in float32."""
+"""The most logits of a forward pass: half a GiB in float32."""
 
 
 @torch.no_grad()
@@ -26,10 +26,10 @@ def answer_logps(
 
     Args:
         model: in float32.
-        temperature: that logits are divided by, as when answers were drawn; above 0.
+        temperature: the temperature at which answers were drawn, above 0. Logits are divided by it.
 
     Returns:
-        (its tokens,) float32, for each text.
+        For each text an array (answer tokens,), float32.
     """
     device = model.device
     logps: list[np.ndarray] = [np.zeros(0, np.float32)] * len(texts)

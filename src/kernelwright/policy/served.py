@@ -1,4 +1,4 @@
-"""A model behind a URL, as a policy: each answer is a request of its own, many at once."""
+"""A model behind a URL, as a policy. Each answer is a request, and many requests run at once."""
 
 import math
 import time
@@ -15,15 +15,17 @@ from kernelwright.policy.policy import Interrupted, Sampling, num_samples
 from kernelwright.policy.prompt import Request, conversation
 
 CONCURRENCY = 16
-"""Requests at once: servers batch them."""
+"""The most requests at the same time. Servers compute them as a batch."""
 MAX_SEED = 2**31
 """The largest seed that servers take."""
 
 
 class ServedModel:
-    """A policy behind a URL. After a failure no further request begins, and requests under way are
-    waited for. `write` then raises `Interrupted` with the answers so far, so that nothing that was
-    answered has to be asked again."""
+    """A policy behind a URL.
+
+    After a failure no further request begins, and running requests are awaited. `write` then raises
+    `Interrupted` with the answers so far, so that no answered request must be repeated.
+    """
 
     def __init__(self, endpoint: Endpoint, *, concurrency: int = CONCURRENCY) -> None:
         """
@@ -65,7 +67,7 @@ class ServedModel:
         return texts
 
     def release(self) -> None:
-        """As `Policy.release`: nothing is held here."""
+        """As `Policy.release`: this process holds no memory for the model."""
 
     def _ask(
         self, conversations: Sequence[Sequence[Message]], samples: int, sampling: Sampling

@@ -1,8 +1,8 @@
 """A cache of keys and values for many rows, each at its own position, at fixed addresses.
 
-In transformers' static cache all rows are at one position, and attention reads all slots. Here a
-step writes each row at the row's own position. It reads only the first slots, as many as the
-longest row needs.
+In transformers' static cache all rows have the same position, and attention reads all slots. Here a
+step writes each row at the row's own position. Attention reads only as many slots as the longest
+row needs.
 """
 
 from collections.abc import Iterator
@@ -29,21 +29,21 @@ GROUPED = "kernelwright_grouped"
 class _Room:
     """The state that the layers of a cache share: its sizes, and the rows of the next forward pass.
 
-    Layers that held the cache itself would keep it, with all its memory, until Python looks for
-    cycles.
+    A layer does not refer to the cache itself. Such a cycle would keep the memory of the cache
+    until Python's garbage collection.
     """
 
     rows: int
     length: int
     target: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
-    """The row of each prompt, or the position of each row in a step."""
+    """For prompts, the row of each prompt. For a step, the position of each row."""
     bucket: int = 0
-    """Slots that a step reads; 0: prompts are read."""
+    """The number of slots that a step reads; 0: the pass reads prompts."""
 
 
 class SlotCache(Cache):
-    """The cache that the model is given. Call `aim_prompts` or `aim_step` before each forward pass:
-    the pass writes keys and values as that call says."""
+    """The cache of keys and values for a model. Call `aim_prompts` or `aim_step` before each
+    forward pass, to say where the pass writes keys and values."""
 
     def __init__(self, config: PreTrainedConfig, *, rows: int, length: int) -> None:
         self._room = _Room(rows, length)

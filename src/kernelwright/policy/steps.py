@@ -1,5 +1,5 @@
-"""Decoding steps: one step draws the next token of many rows on the device, as a CUDA graph if
-possible."""
+"""Decoding steps. A step draws the next token of many rows on the device. Steps run as CUDA graphs
+if possible."""
 
 import warnings
 from collections.abc import Callable, Collection
@@ -17,12 +17,12 @@ from kernelwright.timing.graphs import capturing
 
 WINDOWED, FULL = "sliding_attention", "full_attention"
 CAPTURING = "captur"
-"""In every message of CUDA's and PyTorch's about what a graph cannot hold."""
+"""A part of every message of CUDA and PyTorch about work that cannot be captured in a graph."""
 
 
 class DecodingSteps:
-    """The steps of one model. A captured step reads rows and cache at the addresses that they had
-    when it was captured. Call `forget` before they move."""
+    """The steps of a model. A captured step reads rows and cache at the addresses at which they
+    were during the capture. Call `forget` before these addresses change."""
 
     def __init__(self, model: PreTrainedModel, *, stops: Collection[int]) -> None:
         """
@@ -44,21 +44,21 @@ class DecodingSteps:
         """By rows, slots that are read, and how tokens are chosen."""
 
     def aim(self, sampling: Sampling) -> None:
-        """Set how the next steps choose tokens."""
+        """Set temperature and top_p of the next steps."""
         # In place: captured steps read both numbers from the device's memory.
         self._temperature.fill_(sampling.temperature or 1.0)
         self._top_p.fill_(sampling.top_p)
         self._is_greedy, self._has_nucleus = sampling.temperature == 0.0, sampling.top_p < 1.0
 
     def forget(self) -> None:
-        """Let go of captured steps, and of the memory they compute in."""
+        """Free the captured steps and their memory."""
         self.captured.clear()
 
     def advance(self, rows: Rows, cache: SlotCache, bucket: int) -> None:
-        """Take one step, and capture it for later if possible.
+        """Take a step, and capture the step for later if possible.
 
-        The first step of a kind runs as it is: libraries allocate and tune at their first call,
-        which a capture does not allow.
+        The first step of a size runs without a capture. Libraries allocate memory and tune at
+        their first call, which a capture does not allow.
 
         Args:
             rows: the first rows of the cache; changed in place.

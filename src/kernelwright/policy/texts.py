@@ -1,6 +1,7 @@
 """Requests with their answers as rows of tokens, and rows as batches of a forward pass.
 
-Rows are padded behind. Under a causal mask no token sees padding, so no other mask is needed.
+Padding is at the end of rows. Under a causal mask no token attends to later padding, so no other
+mask is needed.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ class Text:
 
     prompt: Sequence[int]
     answer: Sequence[int]
-    """At least one, but for rows that count for nothing."""
+    """At least one token, except for rows that only fill up a batch."""
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.answer)
@@ -31,11 +32,12 @@ def micro_batches(
 
     Args:
         lengths: tokens of each row.
-        processes: that share the rows of a batch. All pad to the width of the longest row.
+        processes: the number of processes that share the rows of a batch. All of them pad to the
+            width of the longest row.
 
     Returns:
-        For each batch the numbers of its rows, the longest first. Of a batch with a row longer than
-        `micro_tokens`, a process gets one row at most.
+        For each batch the numbers of its rows, the longest first. If a batch has a row longer than
+        `micro_tokens`, each process gets at most one of its rows.
     """
     # Sorted by length, rows of a batch are alike and little padding is needed.
     batches: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Chooses the threads of a decoding step on a CPU: all if cores are free, one if they are not.
+"""Chooses the number of threads of a decoding step on a CPU: all if cores are free, else one.
 
 Threads of a step wait for each other in a busy loop. If other processes want the cores, even at the
 lowest priority, two threads on two cores write a tenth as fast as one thread does.
@@ -8,11 +8,12 @@ from collections import deque
 from statistics import median
 
 FIRST, MOST = 16, 512
-"""Steps between two looks at the other number; more each time that it does not pay."""
+"""Steps between two trials of the other number of threads: first `FIRST`, then more after each
+trial that does not pay, up to `MOST`."""
 LOOKS = 2
-"""Steps of a look, of which the better one counts."""
+"""Steps of a trial, of which the faster step counts."""
 PAYS = 0.9
-"""Share of the time that a step must take with the other number."""
+"""The other number pays if a step takes less than this share of the time."""
 
 
 class Threads:
@@ -36,7 +37,8 @@ class Threads:
             self._num_steps += 1
             return
         self._looks_s.append(seconds)
-        # The best of few looks against the median of many steps: one slow look decides nothing.
+        # The best step of a trial is compared with the median of many steps, so one slow step of a
+        # trial decides nothing.
         if len(self._looks_s) == LOOKS:
             self._decide(min(self._looks_s) < PAYS * median(self._steps_s))
 

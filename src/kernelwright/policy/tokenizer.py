@@ -1,10 +1,10 @@
 """The embedded model's tokenizer: byte-level BPE trained on requests and answers.
 
-A token holds a line at most, so that lines that every kernel has take few tokens. Or a token holds
-a word with the characters before it, so that a name is spelled alike everywhere. Digits stand
-alone, so that a size is spelled as it is written; the marks of plan and code are tokens of their
-own; every text comes back from its tokens. Each token knows its place in the text, so that the
-tokens of a plan or of a line can have a reward of their own.
+There are two kinds of tokenizers (`Longest`). In the first, a token is at most a line, so the lines
+of every kernel take few tokens. In the second, a token is at most a word with the characters before
+it, so a name always has the same tokens. In both, each digit is a token, so a size has the tokens
+of its digits. The marks of plan and code are single tokens. Decoding gives back any text exactly.
+Each token has a known place in the text, so tokens of a plan can have a reward of their own.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PAD, END, USER, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"
 MARKS = (PLAN_BEGIN, PLAN_END, CODE_BEGIN, CODE_END)
-"""Single tokens, and part of the text that is decoded."""
+"""Marks that are single tokens. Decoding keeps them in the text."""
 NUM_BYTES = 256
 _ANSWER = "ANSWER"
 
@@ -27,14 +27,15 @@ class Longest(StrEnum):
     """The longest text that a token holds."""
 
     LINE = "line"
-    """Lines repeat from answer to answer: words are twice as many tokens (docs/LOG.md)."""
+    """A line. Lines repeat from answer to answer, so texts have half as many tokens as with words
+    (docs/LOG.md)."""
     WORD = "word"
-    """And the punctuation before it."""
+    """A word with the punctuation before it."""
 
 
 _PIECES = {Longest.LINE: r"[^\n]*\n", Longest.WORD: r"[^\w\n]*\w+|[^\w\n]+|\n"}
 
-# What system messages say is for models that were not trained to the form.
+# The template drops system messages, which explain the form of answers to other models.
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{% if message.role == 'user' %}" + USER + "{{ message.content }}"
@@ -51,9 +52,10 @@ def train_tokenizer(
     """Train a tokenizer on texts; it is in Hugging Face's layout, with the chat template.
 
     Args:
-        vocabulary: tokens in all; fewer where the texts hold no more pairs worth merging.
-        longest: what a token holds at most.
-        max_length: tokens that the model is made for; longer texts are warned of.
+        vocabulary: the number of tokens. The tokenizer has fewer tokens if the texts have too few
+            repeated pairs to merge.
+        longest: the longest text of a token.
+        max_length: the most tokens of the model. Longer texts give a warning.
 
     Raises:
         ValueError: the vocabulary has no room for bytes and marks.
@@ -111,8 +113,8 @@ def end_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:
 
 
 def _without_marks(texts: Iterable[str]) -> Iterable[str]:
-    """The texts with a newline for each mark. Marks have tokens of their own, so merges must not be
-    spent on their characters."""
+    """The texts with a newline in place of each mark. Marks are single tokens, so merges of their
+    characters would be wasted."""
     for text in texts:
         for mark in MARKS:
             text = text.replace(mark, "\n")

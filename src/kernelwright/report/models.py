@@ -82,7 +82,7 @@ def write_models(folder: Path) -> ModelsReport:
     report = read_models(folder)
     options, environment = report.run["options"], report.run["environment"]
     html = template("models.html").render(
-        title="Models behind torch.compile",
+        title="Models compiled with our backend",
         command=COMMAND,
         sentence=sentence(report.cases),
         facts=[

@@ -1,4 +1,4 @@
-"""Frozen sets of programs to compare kernel writers on, which no training run draws.
+"""Frozen sets of programs for the comparison of kernel writers. No training uses these programs.
 
 NAME.toml says how the set of that name was drawn. NAME.jsonl holds the set, as `kernelwright synth
 benchmark` wrote the file.
@@ -21,8 +21,8 @@ from kernelwright.synth.run import FilePlan
 V1, V2 = "synthetic-v1", "synthetic-v2"
 SETS = (V1, V2)
 MOST_ATTEMPTS = 200
-"""For each program of one operator; those whose programs are no tasks, like `zeros_like`, are left
-out, and the file says so."""
+"""The most attempts for a program of a single operator. Operators whose programs are no tasks,
+`zeros_like` for example, are left out, and the file says so."""
 
 
 def benchmark_plan(name: str = V1) -> FilePlan:

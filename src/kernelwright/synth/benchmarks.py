@@ -1,4 +1,4 @@
-"""Recognizes programs that are a task of KernelBench or TritonBench, so that none is trained on.
+"""Recognizes programs that are a task of KernelBench or TritonBench. No training uses these.
 
 A task is recognized by its fingerprint: the graph of its calls, without sizes, dtypes, numbers and
 calls that only relabel elements. `benchmarks.json` beside this file holds the fingerprints of the
@@ -24,13 +24,13 @@ _RELABELS = names_with(Trait.RESHAPES, Trait.PERMUTES, Trait.BROADCASTS) | {"to_
 
 
 def task_fingerprint(program: Program) -> tuple[str, int]:
-    """(fingerprint, number of calls) of what a program computes, whatever its sizes."""
+    """(fingerprint, number of calls) of a program's computation, without its sizes."""
     core = _without_relabelling(program)
     return fingerprint(core, sizes=False), len(core.calls)
 
 
 def _without_relabelling(program: Program) -> Program:
-    """Calls that move no element to another value's place, and idle dropout, left out."""
+    """The program without calls that only relabel elements, and without idle dropout."""
     names: dict[str, str] = {}
     calls = []
     for call in program.calls:
@@ -69,7 +69,8 @@ def is_benchmark(program: Program, avoid: tuple[str, ...] = ()) -> bool:
 
 
 def is_vocabulary(program: Program) -> bool:
-    """Whether a program of one call is a task of a shipped benchmark: counted, not dropped."""
+    """Whether a program of one call is a task of a shipped benchmark. Such programs are counted,
+    and still used."""
     fingerprint, num_calls = task_fingerprint(program)
     return num_calls < 2 and fingerprint in _shipped()["one_call"]
 
@@ -79,7 +80,7 @@ def known(avoid: tuple[str, ...]) -> frozenset[str]:
     """Fingerprints of the shipped benchmarks and of those in these files.
 
     Raises:
-        UsageError: a file cannot be read or is none of ours.
+        UsageError: a file cannot be read, or has another layout.
     """
     fingerprints = set(_shipped()["fingerprints"])
     for path in avoid:

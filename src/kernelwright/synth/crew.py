@@ -14,10 +14,10 @@ from kernelwright.core.errors import InfraError
 from kernelwright.synth.draws import Drawer, Found, ProgramSearch
 
 MakeDrawer = Callable[[], Drawer]
-"""Picklable: every process calls it once."""
+"""A picklable function that makes a drawer. Every process calls the function once."""
 
 AHEAD = 3
-"""Batches given out for each process, so that none waits for work."""
+"""Batches that are handed out in advance for each process, so that no process waits."""
 
 _drawer: Drawer
 """The drawer of this process of the crew."""

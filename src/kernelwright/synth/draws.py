@@ -27,9 +27,9 @@ class LevelGroup:
     operator: str | None = None
     """The only operator that the programs may use; None: all operators of the recipe."""
     most_attempts: int = 10_000
-    """The number of attempts after which a program is given up."""
+    """The number of attempts after which the search for a program is given up."""
     may_lack: bool = False
-    """A program that is given up is left out. If False, it ends the run."""
+    """Whether the group may lack a program whose search was given up. If False, the run ends."""
 
     def recipe(self, recipe: DrawRecipe) -> DrawRecipe:
         """The recipe that the group's programs are drawn by."""
@@ -49,10 +49,10 @@ class ProgramSearch:
     proposals: int = 0
     accepted: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Attempts that came to nothing, by reason."""
+    """Reason -> number of attempts without a program."""
 
     def beyond(self, reason: str) -> "ProgramSearch":
-        """The search after the current attempt is refused for `reason`."""
+        """The state of the search after the present attempt was refused for a reason."""
         refused = {**self.refused, reason: self.refused.get(reason, 0) + 1}
         return replace(self, attempt=self.attempt + 1, refused=refused)
 
@@ -70,9 +70,9 @@ class Found:
 
 
 class Drawer:
-    """Continues searches. Each process has one drawer, which keeps one sampler for each operator.
+    """Continues searches. Each process has one drawer, which keeps a sampler for each operator.
 
-    A sampler is slow to begin (it counts skeletons), so it is made once.
+    The first draw of a sampler is slow, because it counts skeletons. So samplers are kept.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Drawer:
         self._samplers: dict[str | None, Sampler] = {}
 
     def draw(self, search: ProgramSearch) -> Found:
-        """Continues a search to the next attempt that passes, or until it is given up.
+        """Continue a search to the next attempt that passes, or until the search is given up.
 
         The caller checks whether the program is new, because only the caller knows the file.
 
@@ -124,7 +124,7 @@ class Drawer:
 
 
 def _drawn(search: ProgramSearch, group: LevelGroup) -> Record:
-    """The record that tells how to draw the program again, and how many draws it took."""
+    """The fields that say how to draw the program again, and how many draws were needed."""
     return {
         "group": group.name,
         "index": search.index,

@@ -4,8 +4,8 @@
     {"record": "program", ...}    "drawn": how to draw it again and what that took; the program
     {"record": "given_up", ...}   in place of a program that many attempts did not give
 
-Nothing in it names a machine or a time of day: recipe, seed and versions decide every byte. Only
-runs that take reference times hold what was measured, and the name of the GPU in the header.
+The file names no machine and no time of day: recipe, seed and versions decide every byte. Only a
+run that takes reference times adds measured times, and the name of the GPU in the header.
 """
 
 from collections.abc import Iterable
@@ -73,7 +73,11 @@ def _place(line: Record) -> tuple[str, int] | None:
 
 
 def check_header(header: Record, path: str) -> None:
-    """Raises UsageError: not the first line of a file of programs."""
+    """Check the first line of a file of programs.
+
+    Raises:
+        UsageError: the line is no header of such a file.
+    """
     if header.get("record") != HEADER:
         raise UsageError(
             "these are not programs of `kernelwright synth`",

@@ -1,9 +1,10 @@
 """Chooses how the inputs of a drawn program are drawn, so that values stay near 1 for 20 calls.
 
-Parameters of layers are recognized by their slot, and drawn as `programs.draws.initial` draws those
-of a model. In a sum of k products, one operand is scaled by 1 / sqrt(k): the right operand if it is
-an input of the program, else the left operand. An operand of a product over a dimension lies near
-1. An operand that is compared with 0, or for equality, is one of three numbers.
+Parameters of layers are recognized by their slot, and drawn as `programs.draws.initial` draws the
+parameters of a model. In a sum of k products, one operand is scaled by 1 / sqrt(k): the right
+operand if it is an input of the program, else the left operand. An operand of a product over a
+dimension is drawn near 1. An operand that is compared with 0, or for equality, is drawn from three
+numbers.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,14 @@ _LAYER = frozenset({"weight", "bias", "running_mean", "running_var", "pos_weight
 """Parameters of layers."""
 _PRODUCTS = ("prod", "cumprod")
 _TESTS = names_with(Trait.TESTS_EQUALITY, Trait.READS_TRUTH)
-"""Operators that ask whether values are 0 or equal: no normal draw ever is."""
+"""Operators that ask whether values are 0 or equal. Values of a normal distribution never are."""
 _FEW = Init("randint", 0, 3)
 _MODERATE = Init("rand", 0.5, 2.0)
 """How exponents are drawn."""
 
 
 def with_inits(program: Program) -> Program:
-    """The program with the draw of each input chosen by what reads it."""
+    """The program with a draw for each input, chosen by the calls that read the input."""
     uses = Uses(program)
     inputs = tuple(Input(v.name, v.type, _init(uses, v)) for v in program.inputs)
     return Program(inputs, program.calls, program.outputs)
@@ -56,7 +57,7 @@ def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:
     # The variance of a sum of k products is k. Without the scale, values grow by sqrt(k) a call.
     terms = [_terms(program, call, parameter) for call, parameter in found]
     if not terms or not all(terms):
-        return Init("randn")  # something else needs it as large as it is
+        return Init("randn")  # another call needs the operand without a scale
     return Init("randn", 0.0, _rounded(1 / sqrt(max(terms))))
 
 

@@ -1,8 +1,9 @@
 """Makes drawn programs more like real modules: with any numbers, and with several results.
 
-A drawn program has one of a few values for each attribute, and one result that all calls lead to. A
-policy that learns from such programs alone makes two mistakes. It writes 0.2 where a module has
-0.125. And it drops values that other parts of a larger program read too.
+A drawn program has one of a few values for each attribute, and a single result to which all calls
+contribute. A policy that learns only from such programs makes two mistakes. The policy writes 0.2
+where a module has 0.125. And the policy does not return values that other parts of a larger program
+read too.
 """
 
 import math
@@ -19,25 +20,28 @@ from kernelwright.programs.build import canonical
 from kernelwright.programs.program import Call, Program, Ref
 
 CHANGED = 0.75
-"""Calls that get other numbers, also in place of defaults, in a program that does."""
+"""In a program with other numbers: the share of calls whose numbers change, defaults included."""
 TO_NUMBER = 0.5
-"""The share of inputs that become a number, among those that one such call alone reads."""
+"""The share of inputs that become a number, among inputs that only one such call reads."""
 TAKE_A_NUMBER = names_with(Trait.ADDS, Trait.SCALES, Trait.ORDERS) - {"rsub"}
 FIXED = frozenset({"p", "exponent", "scale_factor", "label_smoothing", "momentum"})
-"""Numbers that decide what is computed, or whose range is narrow."""
+"""Attributes that keep their numbers: they change the kind of computation, or their range is
+narrow."""
 LEFT_OPEN = 0.5
-"""Reshapes of which one size is left to be worked out."""
+"""The share of reshapes in which one size becomes -1."""
 FACTORS = (0.3, 3.0)
-"""A number is multiplied by a factor between these: sign and size tell what it is for."""
+"""A number is multiplied by a factor between these two, because the sign and the magnitude of a
+number belong to its purpose."""
 FULL = 0.15
-"""Numbers with all their digits, as a square root has them; others have one to four."""
+"""The share of numbers with all digits, such as square roots. Other numbers have one to four
+digits."""
 NEGATIVE = 0.2
 PLACES = (3, 12)
 """Decimal places of an epsilon."""
 MOST_OUTPUTS = 2
-"""Values that are returned beside the last."""
+"""The most values that a program returns in addition to its last value."""
 STATISTICS = {"batch_norm_train": (0, 3, 4)}
-"""Operator -> results that a module reads on or keeps: returned in place of drawn ones."""
+"""Operator -> results that a module uses further. They are returned in place of drawn values."""
 
 
 def loosened(program: Program, rng: random.Random, *, numbers: float, outputs: float) -> Program:
@@ -147,7 +151,7 @@ def _factor(rng: random.Random) -> float:
 
 
 def _written(number: float, rng: random.Random) -> float:
-    """The number as somebody would write it."""
+    """The number with as many digits as a person would write."""
     return number if rng.random() < FULL else float(f"{number:.{rng.randint(1, 4)}g}")
 
 

@@ -24,7 +24,11 @@ NESTED = ("inputs", "calls", "outputs")
 
 
 def check_pyarrow() -> None:
-    """Raises UsageError: pyarrow is not installed."""
+    """Check that pyarrow is installed.
+
+    Raises:
+        UsageError: it is not.
+    """
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:

@@ -1,12 +1,12 @@
 """Refuses drawn programs that cannot serve as tasks, with a reason. The cheapest check is first.
 
-1. Ranges: from how inputs are drawn, nothing run (`programs.draws.ranges`).
-2. Benchmarks: programs that others measure with are not for training.
-3. Algebra: calls that do nothing, read off the program.
-4. One run at small sizes, in the program's own dtypes and in float64.
-5. The task linter at small sizes. It has all the time it needs: what is refused does not depend on
-   the machine.
-6. Where the recipe says so, 4 and 5 once more at the program's own sizes.
+1. Ranges of values, computed from the draws of the inputs without a run (`programs.draws.ranges`).
+2. Benchmarks: tasks of benchmarks must not be used for training.
+3. Algebra: calls that do nothing, found in the text of the program.
+4. A run at small sizes, in the program's own dtypes and in float64.
+5. The task linter at small sizes, without a time limit, so that the result does not depend on the
+   machine.
+6. If the recipe says so, checks 4 and 5 again at the program's own sizes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,35 +34,37 @@ from kernelwright.synth.recipe import Quality
 
 
 class Reason(StrEnum):
-    """Why a program is refused."""
+    """The reasons for refusing a program."""
 
     BENCHMARK = "benchmark"
-    """Two calls or more, the same as a task of a benchmark but for sizes."""
+    """The program has two or more calls, and is a task of a benchmark (sizes do not count)."""
     RANDOM = "random"
-    """It draws random numbers: no two runs agree."""
+    """The program draws random numbers, so two runs differ."""
     DOMAIN = "domain"
-    """An operator may be given what it is not defined for: the logarithm of a normal value."""
+    """An operator may get a value outside its domain, for example log a negative number."""
     MAGNITUDE = "magnitude"
-    """A value may leave its dtype, or grows beyond what 20 operators should make of it."""
+    """A value may leave the range of its dtype, or is larger than values of tasks should be."""
     CONSTANT = "constant"
-    """A result is one number, whatever the inputs are."""
+    """A result is the same number for all inputs."""
     NEAR_ZERO = "near_zero"
-    """An output is so small that zeros come close."""
+    """An output is so small that an answer of zeros would be close."""
     FAILS = "fails"
-    """PyTorch refuses it, or types differ from the rules: a mistake of ours."""
+    """PyTorch refuses the program, or a result has another type than our rules say. This is a fault
+    of ours."""
     NOT_FINITE = "not_finite"
     """A run returned infinities or NaN."""
     ILL_CONDITIONED = "ill_conditioned"
-    """PyTorch's own result is far from that in float64: rounding decides it."""
+    """PyTorch's own result differs much from the result in float64, so rounding decides."""
     DEGENERATE = "degenerate"
-    """The linter: it can be answered without doing the work, or a faithful answer be refused."""
+    """The linter's finding: an answer can pass without the work, or a faithful answer can be
+    refused."""
     IDLE = "idle"
-    """The linter: a call or an input does nothing, or algebra removes it."""
+    """The linter's finding: a call or an input has no effect, or algebra removes a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a program cannot serve as a task."""
+    """The reason why a program cannot serve as a task, with details."""
 
     reason: Reason
     detail: str
@@ -76,19 +78,20 @@ LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6, "int
 SMALLEST_OUTPUT = 1e-4
 """The smallest root mean square that an output may have."""
 ROUNDING = {"float64": 1e-3, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.15}
-"""Most that rounding may change an output, as a share of its root mean square (of integers and
-bool: share of elements); by the narrowest dtype in the program."""
+"""The narrowest dtype of a program -> the most that rounding may change an output. The change is a
+share of the output's root mean square; for integers and bool, a share of the elements."""
 MAX_ELEMENTS = 1 << 12
 """The most elements of a value when programs are run or linted at small sizes."""
 ONLY_FOR = {"batch_norm_train": {"running_mean": 3, "running_var": 4}}
-"""Operator -> operands that matter for one of its results only, and which."""
+"""Operator -> operand -> the only result that depends on this operand."""
 TRUTHS = frozenset(name for name in names_with(Trait.READS_TRUTH) if operators()[name].commutes)
 """Operators that only ask of their two operands whether each value is zero."""
 EXTREMES = frozenset({"maximum", "minimum"})
 LEAST_WHOLE_STD = 1e4
-"""Deviation of whole numbers below which some are equal."""
+"""With a standard deviation below this, some of the whole numbers of a result are equal."""
 FEWEST_OTHERS = 0.1
-"""Elements, on average, that are another whole number than most; else a result is constant."""
+"""A result counts as constant if, on average, fewer elements than this differ from the most
+frequent whole number."""
 IDLE_FINDINGS = frozenset({
     "ignores_parameter", "idle_operator", "constant_input", "unused_result", "redundant_operator",
     "cancelled_operator", "size_one_reduction", "removable_heavy_operator",
@@ -96,7 +99,7 @@ IDLE_FINDINGS = frozenset({
 """Weak findings that a task of ours should not have. The others (operators that fold, that repeat,
 a part of a result cut off) say what a good kernel can make use of."""
 TOLERANCE = "strict"
-"""Findings count where they hold under the judge's own rule."""
+"""The judge's tolerance under which a finding of the linter must hold."""
 
 
 def refusal(program: Program, rules: Quality) -> Refusal | None:
@@ -193,13 +196,17 @@ def _by_operands(call: Call, known: Mapping[str, Spread]) -> Refusal | None:
 
 
 def _is_decided(share: float, numel: int) -> bool:
-    """Whether hardly any element is an exception, or hardly any is none."""
+    """Whether hardly any element is an exception, or hardly any element is not.
+
+    Args:
+        share: the expected share of exceptions.
+    """
     # Checks run at small sizes, so at most MAX_ELEMENTS elements can show the difference.
     return share * (1 - share) * min(numel, MAX_ELEMENTS) < FEWEST_OTHERS
 
 
 def _has_ties(v: Spread, largest: bool) -> bool:
-    """Whether the extreme of a few elements is likely to occur twice."""
+    """Whether the largest (or smallest) of a few elements is likely to occur twice."""
     end = v.high if largest else v.low
     return (v.is_whole and v.std < LEAST_WHOLE_STD) or (end == 0 and v.share_of_zeros > 0)
 
@@ -320,7 +327,8 @@ def refusal_by_lint(program: Program) -> Refusal | None:
 
 
 def _by_findings(findings: Iterable[Finding]) -> Refusal | None:
-    """Degenerate and unsound findings first, then idle parts."""
+    """The refusal by the linter's findings: degenerate and unsound findings first, then idle
+    parts."""
     relevant = [finding for finding in findings if finding.holds_under(TOLERANCE)]
     for flaw in relevant:
         if flaw.severity is not Severity.WEAK:

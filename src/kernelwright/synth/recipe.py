@@ -15,7 +15,7 @@ from kernelwright.ops.forms.form import FormSpace
 from kernelwright.ops.registry import FAMILIES, operators
 
 Interval = tuple[int | float, int | float]
-"""(low, high) as the recipe writes them: its digest tells 1 from 1.0."""
+"""(low, high) as the recipe writes the numbers: the digest of a recipe distinguishes 1 and 1.0."""
 _FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
@@ -24,7 +24,8 @@ class SizeLimits:
     """Limits of single sizes and tensors."""
 
     low: int = 2
-    """The least free size. 1 occurs where a call says so: an axis that broadcasts, or is kept."""
+    """The least free size. A size of 1 occurs only where a call asks for it: an axis that
+    broadcasts, or an axis that a reduction keeps."""
     high: int = 1 << 15
     measure: str = "log"
     """Weights of sizes: `uniform`, `log` (1 / size) or `models` (what models use, more often)."""
@@ -37,15 +38,15 @@ class ProgramBounds:
     """Limits of a whole program. Inclusive."""
 
     bytes: Interval = (1 << 14, 1 << 29)
-    """The bytes of all tensors together: inputs and results, stored or not."""
+    """The bytes of all tensors together: inputs, and results of all calls."""
     flops: Interval = (0, 1 << 37)
     intensity: Interval = (0, 1e6)
-    """FLOPs for each byte that one perfect kernel moves."""
+    """FLOPs for each byte that a single perfect kernel would move."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quality:
-    """Which programs are refused after they are drawn."""
+    """The checks that refuse drawn programs (`synth.quality`)."""
 
     ranges: bool = True
     """Refuse by interval arithmetic: values outside of operators' domains, or values that blow
@@ -53,9 +54,9 @@ class Quality:
     lint: bool = True
     """Refuse by a run of the program: by its values, and by findings of the task linter."""
     avoid_benchmarks: bool = True
-    """Refuse programs of two or more calls that KernelBench or TritonBench has too."""
+    """Refuse programs of two or more calls that are tasks of KernelBench or TritonBench."""
     avoid: tuple[str, ...] = ()
-    """Files of `kernelwright data fingerprints`: tasks of other suites to keep clear of."""
+    """Files of `kernelwright data fingerprints`: tasks of other suites that are refused too."""
     own_sizes: bool = False
     """Run and lint programs at their own sizes too, after the small sizes. This takes seconds to
     minutes for each program."""
@@ -70,24 +71,26 @@ class DrawRecipe:
     """
 
     operators: tuple[str, ...] = ()
-    """Names of operators or families that may occur; all where empty. Recipes may say
-    "synthetic-v1": the operators of that frozen set."""
+    """Names of operators or families that may occur. Empty: all operators. "synthetic-v1" stands
+    for the operators of this frozen set."""
     exclude: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     max_rank: int = 5
     width: int = 3
-    """How many values may wait to be read after any call."""
+    """The most values that may wait to be read after any call."""
     broadcast: tuple[int, int] = (8, 1)
-    """Weights of an axis that all operands have, and of one that is 1 in some of them."""
+    """The weight of an axis that all operands have, and of an axis that is 1 in some operands."""
     weights: Mapping[str, int] = field(default_factory=dict)
-    """Operator or family -> weight; 1 where not given. Those of operators go first. Recipes may say
-    "balanced": shipped weights that make operators equally frequent (synth/balance.py)."""
+    """Operator or family -> weight, 1 by default. The weight of an operator precedes the weight of
+    its family. In place of the table, "balanced" stands for shipped weights that make operators
+    equally frequent (synth/balance.py)."""
     menus: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
-    """Operator -> attribute -> values, in place of those the operator's record lists."""
+    """Operator -> attribute -> values, in place of the values in the operator's record."""
     numbers: float = 0.0
-    """Share of programs with numbers of any kind (`synth.loosened`), some in place of inputs."""
+    """The share of programs with numbers of any kind (`synth.loosened`), some in place of
+    inputs."""
     outputs: float = 0.0
-    """Share of programs that also return values in the middle (`synth.loosened`)."""
+    """The share of programs that also return intermediate values (`synth.loosened`)."""
     sizes: SizeLimits = SizeLimits()
     bounds: ProgramBounds = ProgramBounds()
     quality: Quality = Quality()
@@ -118,7 +121,7 @@ class DrawRecipe:
         )
 
     def weight(self, op: str) -> int:
-        """The weight of an operator; 0 where the operator may not occur."""
+        """The weight of an operator; 0 if the operator may not occur."""
         names = (op, operators()[op].family)
         if self.operators and not set(names) & set(self.operators):
             return 0

@@ -1,8 +1,9 @@
 """Writes drawn programs into a file. The bytes do not depend on the number of processes.
 
-Program `index` of a group is the first attempt of its own random stream that passes and is new. New
-means: no earlier program of the file has the same fingerprint (`programs.fingerprint`). So a
-program depends only on the programs before it, and a longer file begins with the shorter file.
+Program `index` of a group is the first attempt of its own random stream that passes and is new. A
+program is new if no earlier program of the file has the same fingerprint (`programs.fingerprint`).
+So a program depends only on the programs before it. A longer file begins with all lines of the
+shorter file.
 """
 
 import time
@@ -33,13 +34,13 @@ DRAWING = ("core", "ops", "programs", "lint", "synth")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilePlan:
-    """Which programs a file holds."""
+    """The programs of a file: recipe, seed, and numbers of programs."""
 
     recipe: DrawRecipe
     seed: int
     groups: tuple[LevelGroup, ...]
     avoid: frozenset[str] = frozenset()
-    """Fingerprints of programs that it must not hold."""
+    """Fingerprints of programs that the file must not have."""
 
     @property
     def num(self) -> int:
@@ -75,7 +76,7 @@ class Tally:
     """The counts of a run."""
 
     before: int = 0
-    """Programs the file held already."""
+    """The number of programs that the file had before this run."""
     drawn: int = 0
     given_up: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -96,12 +97,12 @@ def synthesize(
     clock: EagerClock | None = None,
     say: Say = lambda _: None,
 ) -> Tally:
-    """Writes the plan's programs into `out`; if `out` holds the first of them, only the rest.
+    """Write the programs of a plan into `out`. If `out` has the first programs, write the others.
 
     Args:
         make: makes a sampler from a recipe; picklable if there are several workers.
-        clock: adds reference times, which differ from run to run; None for no times.
-        say: receives lines about the progress.
+        clock: adds reference times, which differ from run to run; None: no times.
+        say: receives lines of progress.
 
     Returns:
         The counts of this run.

@@ -25,15 +25,17 @@ from kernelwright.synth.skeletons.sound import SoundSkeletons
 from kernelwright.synth.space import usable_forms
 
 DRAFTS_A_CALL = 10
-"""Forms and choices tried for one skeleton, for each of its calls. Once they are planned, most
-drafts go together where any do; a skeleton where fewer than 1 of 50 does is drawn too rarely."""
+"""The most drafts of a skeleton, for each of its calls. Planned drafts mostly fit if any draft
+fits. A skeleton of which fewer than 1 in 50 drafts fits is drawn too rarely."""
 MOST_REFUSED = 10
-"""Programs tried for one skeleton that are refused without a run."""
+"""The most programs of a skeleton that may be refused without a run. Then another skeleton is
+drawn."""
 MOST_UNFIT = 10
-"""Skeletons without a draft that fits, one after the other."""
+"""The most skeletons in a row without a draft that fits. Then the attempt ends."""
 NO_SIZES = "no_sizes"
 GARBAGE = 200_000
-"""New objects between looks for cycles. With Python's 700, looking takes a fifth of the time."""
+"""The number of new objects between garbage collections. With Python's own 700, collections take a
+fifth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +46,16 @@ class Sample:
     refused: str | None = None
     """The reason why there is no program."""
     is_uniform: bool = True
-    """Sizes were drawn, not chosen by a solver, and no draft before it was given up undecided."""
+    """Whether the program is a uniform draw: its sizes were drawn and not chosen by a solver, and
+    the search for the sizes of an earlier draft did not end undecided."""
     drafts: int = 1
-    """How many times forms and choices were drawn until they went together."""
+    """The number of draws of forms and choices, up to the draw that fits."""
     proposals: int = 0
-    """Sizes proposed for the draft, and how many of them were within its bounds."""
+    """The number of proposed assignments of sizes."""
     accepted: int = 0
+    """The number of proposals within all bounds."""
     skeletons: int = 1
-    """How many skeletons were drawn until one was sound and had a draft that fits."""
+    """The number of drawn skeletons, up to a sound skeleton with a draft that fits."""
 
 
 class Sampler:
@@ -81,8 +85,8 @@ class Sampler:
         return Drafts(self.skeletons, self.recipe.sizes.low)
 
     def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
-        """Draws the program of the stream (seed, level, index, attempt), or tells why there is
-        none.
+        """Draw the program of the stream (seed, level, index, attempt), or return the reason why
+        there is no program.
 
         Args:
             level: the number of calls.
@@ -126,7 +130,7 @@ class Sampler:
                 draft = of_skeleton.draw(rng)
             except Unfit:
                 return Sample(None, NO_SIZES, drafts=drafts)
-            except ValueError:  # a choice refused, or sizes that cannot be equal
+            except ValueError:  # an operator refuses a choice, or sizes cannot be equal
                 continue
             try:
                 program, drawn = self._sized(draft, sizes_rng)

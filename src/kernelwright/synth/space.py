@@ -1,4 +1,5 @@
-"""The contents that programs of a recipe may have, as a record: coverage is counted against it."""
+"""The space of programs of a recipe, as a record. The coverage of a file is measured against this
+record."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,13 +15,13 @@ from kernelwright.synth.skeletons.sound import is_constant
 
 
 def space_record(recipe: DrawRecipe) -> Record:
-    """The contents that programs of a recipe may have, as JSON.
+    """The space of programs of a recipe, as JSON.
 
     - operators: operator -> family.
-    - attributes: operator -> attribute -> values, for attributes that have a choice.
-    - kinds: "dtype/rank" of every value.
+    - attributes: operator -> attribute -> values, for attributes with several values.
+    - kinds: the "dtype/rank" of every kind of value.
     - makes, reads: operator -> indices of `kinds` that the operator returns, and that it reads from
-      other calls. A program may hold the pair (a, b) if a makes a kind that b reads.
+      other calls. A call of b can follow a call of a if a makes a kind that b reads.
     """
     usable = usable_forms(recipe)
     names = dict.fromkeys(form.op for form in usable)

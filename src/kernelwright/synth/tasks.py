@@ -18,7 +18,8 @@ class TaskSampler(Sampler):
     """
 
     def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
-        """Draws the task of the stream (seed, level, index, attempt), or tells why there is none.
+        """Draw the task of the stream (seed, level, index, attempt), or return the reason why there
+        is no task.
 
         Raises:
             UsageError: the recipe has no program of this level.

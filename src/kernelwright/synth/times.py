@@ -1,4 +1,4 @@
-"""Reference times: what eager PyTorch takes for a program on this machine's GPU."""
+"""Reference times: the time of a program in eager PyTorch, on the GPU of this machine."""
 
 import json
 from collections.abc import Callable

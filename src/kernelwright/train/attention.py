@@ -1,8 +1,8 @@
 """Attention within each pair of a packed row: PyTorch's flash attention for variable lengths.
 
-With a mask of blocks, memory and time grow by the square of the row's length. Here a pair costs as
-much as it would alone. CUDA only. Models of transformers find the function by its registered name,
-and pass the batch's `cu_seq_lens_q` and `max_length_q` on to it.
+With a mask of blocks, memory and time grow with the square of the row's length. Here a pair costs
+as much as in a row of its own. CUDA only. Models of transformers find the function by its
+registered name, and pass `cu_seq_lens_q` and `max_length_q` of the batch to the function.
 """
 
 from typing import Any
@@ -37,10 +37,10 @@ def attend(
 
     Args:
         query: (B, H, T, D); key and value: (B, H_kv, T, D), H_kv a divisor of H.
-        cu_seq_lens_q: (N + 1,) int32, where sequences begin in the batch laid out as B * T tokens;
-            the last is B * T.
-        max_length_q: no sequence is longer.
-        sliding_window: of the layer: tokens that each attends to, itself among them; None: all.
+        cu_seq_lens_q: (N + 1,) int32, the places where sequences begin, if the batch is one row of
+            B * T tokens. The last element is B * T.
+        max_length_q: the length of the longest sequence, in tokens.
+        sliding_window: the number of tokens that a token attends to, with itself; None: all tokens.
 
     Returns:
         (B, T, H, D), and no weights.
@@ -68,8 +68,8 @@ def attend(
 
 
 def _computed_in(query: torch.Tensor) -> torch.dtype:
-    """Flash attention takes 16-bit types. Autocast has no rule for it, and behind the rotation of
-    positions queries and keys are float32 there."""
+    """The dtype for flash attention, which takes only 16-bit types. Under autocast, queries and
+    keys are float32 after the rotation of positions, and autocast has no rule for this function."""
     kind = query.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
 

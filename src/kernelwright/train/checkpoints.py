@@ -1,4 +1,5 @@
-"""Checkpoints that are whole or not there: written aside, listed, flushed, then renamed."""
+"""Checkpoints that are complete or missing, never half-written. A checkpoint is written into a
+temporary folder, its files are listed and flushed, and then the folder is renamed."""
 
 import json
 import os
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 WHOLE = "whole.json"
-"""Lists the files of a folder with their sizes; written last."""
+"""The file with the names and sizes of all files of a checkpoint. It is written last."""
 _WRITING, _REPLACED = ".writing-", ".replaced-"
 
 
@@ -18,14 +19,14 @@ def write_folder(
     is_main: bool = True,
     wait: Callable[[], None] = lambda: None,
 ) -> int:
-    """Put what `fill` writes into a folder at `target`, in place of one that is there.
+    """Write a folder so that it appears at `target` complete, in place of an older folder.
 
-    An exception of `fill` is passed on. The folder that was at `target` before is then still there.
+    If `fill` raises an exception, the exception is passed on, and the older folder stays.
 
     Args:
-        fill: writes files into the folder that it is given. Each process calls its own.
+        fill: writes files into a folder. Each process calls its own `fill`.
         is_main: true in the one process that makes and renames the folder.
-        wait: returns once all processes have called it.
+        wait: a barrier: returns once all processes have called it.
 
     Returns:
         The size of the folder's files in bytes.
@@ -52,8 +53,8 @@ def write_folder(
 def _seal(folder: Path) -> None:
     """List the folder's files and flush all to the disk.
 
-    Flushing comes before renaming. After a loss of power the folder could else stand at its place
-    with files that are empty.
+    Files are flushed before the folder is renamed. Otherwise a loss of power could leave a folder
+    of empty files at the place of a checkpoint.
     """
     sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder)}
     (folder / WHOLE).write_text(json.dumps({"files": sizes}))
@@ -74,8 +75,8 @@ def _publish(aside: Path, target: Path) -> None:
 
 
 def clean(folder: Path) -> None:
-    """Remove what an interrupted `write_folder` left in `folder`. An old folder is put back if the
-    new one is not whole."""
+    """Remove folders that an interrupted `write_folder` left in `folder`. If the new folder is not
+    complete, the old folder gets its name back."""
     for before in folder.glob(f"{_REPLACED}*"):
         target = folder / before.name.removeprefix(_REPLACED)
         if is_whole(target):
@@ -88,7 +89,7 @@ def clean(folder: Path) -> None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file that was listed is there at its size."""
+    """Whether a folder has all files of its list, at their sizes."""
     try:
         sizes = json.loads((folder / WHOLE).read_text())["files"]
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
@@ -97,17 +98,21 @@ def is_whole(folder: Path) -> bool:
 
 
 def name_of(step: int) -> str:
-    """The name of a step's checkpoint. Zeros make the order of names that of steps."""
+    """The name of a step's checkpoint. Leading zeros give the names the order of the steps."""
     return f"step-{step:08d}"
 
 
 def all_checkpoints(folder: Path) -> list[Path]:
-    """Newest first, whole or not."""
+    """All checkpoints in a folder, the newest first, complete or not."""
     return sorted((path for path in folder.glob("step-*") if path.is_dir()), reverse=True)
 
 
 def thin(folder: Path, keep: int) -> None:
-    """Remove all but the newest whole checkpoints."""
+    """Remove all checkpoints except the newest complete checkpoints.
+
+    Args:
+        keep: the number of checkpoints that stay.
+    """
     kept = [path for path in all_checkpoints(folder) if is_whole(path)][:keep]
     for path in all_checkpoints(folder):
         if path not in kept:

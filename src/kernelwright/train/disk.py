@@ -1,4 +1,4 @@
-"""Turns the errors of a full disk into one UsageError, whichever library raised them."""
+"""Turns the errors of a full disk, from any library, into a UsageError."""
 
 import errno
 import shutil

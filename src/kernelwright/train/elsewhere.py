@@ -1,7 +1,8 @@
 """Our judge's rewards as plain callables, for the trainers of other libraries.
 
-`kernel_reward` is what TRL's `GRPOTrainer` takes as a reward function; others call `outcomes_of`
-with texts (`train.verl` does). No trainer is imported here. docs/elsewhere.md has examples.
+`kernel_reward` makes a reward function for TRL's `GRPOTrainer`. For other trainers, call
+`outcomes_of` with texts, as `train.verl` does. No trainer is imported here. docs/elsewhere.md has
+examples.
 """
 
 import warnings
@@ -25,7 +26,7 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 class RewardPart(StrEnum):
-    """Which tokens' reward, where plan and code have different ones."""
+    """The part of an answer whose reward counts, if plan and code have different rewards."""
 
     PLAN = "plan"
     CODE = "code"
@@ -40,16 +41,17 @@ def kernel_reward(
 ) -> RewardFunction:
     """Make a reward function for TRL's trainers.
 
-    TRL calls it with named arguments, a list for each column of the data set. It returns a reward
-    for each answer. An answer without a candidate earns the reward of `Outcome.of(None)`. The
-    reward is None if our side failed or the program cannot be judged by. TRL leaves such answers
-    out of their groups.
+    TRL calls the reward function with named arguments: a list for each column of the data set. The
+    function returns a reward for each answer. An answer without a candidate earns the reward of
+    `Outcome.of(None)`. The reward is None if a fault of ours prevented the judgement, or if the
+    judge cannot use the program as a reference. TRL leaves such answers out of their groups.
 
     Args:
-        judges: entered; what they were started with says device, precision, mode and timing.
+        judges: started judges (inside their `with`). Their recipe has device, precision, mode and
+            timing.
         reward: a name in `rewards.REWARDS`.
-        part: of a reward that has two.
-        column: of the data set, with the program's canonical text.
+        part: the part that counts, if plan and code have different rewards.
+        column: the column of the data set that has the program's canonical text.
 
     Raises:
         UsageError: no such reward or part. When called: no such column, or judges cannot be
@@ -82,11 +84,12 @@ def outcomes_of(
     """The outcomes of answers, each in its place.
 
     Args:
-        programs: canonical texts; the same one as often as it has answers.
-        texts: as models wrote them.
+        programs: for each answer, the canonical text of its program.
+        texts: the answers, as models wrote them.
 
     Returns:
-        None where our side failed, or the program cannot be judged by.
+        An outcome for each answer. None: a fault of ours prevented the judgement, or the judge
+        cannot use the program as a reference.
 
     Raises:
         UsageError, InfraError: no judge can be started.
@@ -107,8 +110,12 @@ def outcomes_of(
 
 
 def outcome_of(finding: JudgedCandidate, program: str) -> Outcome | None:
-    """The outcome of a finding. None if our side failed, or the program cannot be judged by. The
-    latter is warned of, since every answer to that program is lost."""
+    """The outcome of a finding.
+
+    Returns:
+        None if a fault of ours prevented the judgement, or the judge cannot use the program as a
+        reference. The latter gives a warning, because all answers to this program are lost.
+    """
     if finding.verdict is not None:
         return Outcome.of(finding.verdict)
     if finding.is_usage:
@@ -117,8 +124,8 @@ def outcome_of(finding: JudgedCandidate, program: str) -> Outcome | None:
 
 
 def reward_named(name: str) -> Callable[[Outcome], Reward]:
-    """The reward function of a name, with the papers' settings. `modelled` is left out, since it
-    reads an estimate that outcomes have only in our own trainer.
+    """The reward function of a name, with the settings of the papers. `modelled` is no such name:
+    this reward reads an estimate that outcomes have only in our own trainer.
 
     Raises:
         UsageError: no reward has this name.

@@ -1,4 +1,4 @@
-"""The folder of a run, and where in it a run is taken up again.
+"""The folder of a run, and the state in it from which a run continues.
 
 recipe.json      the recipe, resolved
 records.jsonl    what happened (train/records.py)
@@ -28,7 +28,7 @@ BEST, LAST = "best", "last"
 
 @dataclass(kw_only=True, slots=True)
 class Standing:
-    """The state of a run that transformers does not keep itself."""
+    """The state of a run that transformers does not save: a part of each checkpoint."""
 
     step: int = 0
     tokens: int = 0
@@ -47,18 +47,18 @@ class Standing:
 
 
 class Resolved(Protocol):
-    """A recipe, of whatever is trained."""
+    """The interface of recipes, of supervised training and of reinforcement learning."""
 
     def to_json(self) -> Record: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The state that a run goes on from."""
+    """The state from which a run continues."""
 
     standing: Standing
     folder: Path | None = None
-    """None at the beginning."""
+    """The checkpoint or the folder of weights; None for a new run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,12 @@ def _write_recipe(recipe: Resolved, file: Path) -> None:
 
 
 def find_start(folder: Path) -> Start:
-    """Where a run goes on: at the newest checkpoint that is whole, else at the weights of `LAST` or
-    `BEST` that were trained further, else at the beginning.
+    """The state from which a run continues.
 
-    With weights alone the optimiser begins without a state, and warms up again. Half-written
-    folders are removed first.
+    This is the newest complete checkpoint. Without a checkpoint, it is the folder `LAST` or `BEST`,
+    whichever was trained for more steps. Without weights, the run begins anew. With weights alone
+    the optimiser begins without a state, and warms up again. Half-written folders are removed
+    first.
     """
     for place in (folder, folder / "checkpoints"):
         checkpoints.clean(place)

@@ -1,4 +1,4 @@
-"""Whether what training needs is installed."""
+"""Checks that the libraries for training are installed."""
 
 from importlib.util import find_spec
 
@@ -8,7 +8,11 @@ NEEDED = ("trl", "transformers", "accelerate", "datasets", "peft")
 
 
 def check_installed() -> None:
-    """Raises UsageError: a library of the extra `train` is missing."""
+    """Check that the libraries of the extra `train` are installed.
+
+    Raises:
+        UsageError: a library is missing.
+    """
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         remedy = "pip install 'kernelwright[train]'"
         raise UsageError(f"training needs {', '.join(missing)}", remedy=remedy)

@@ -1,7 +1,7 @@
-"""The work that our trainers share beyond transformers' own.
+"""The functions that our two trainers share, in addition to transformers' own.
 
-A checkpoint is whole or not there. Any reader of Hugging Face's layout loads the weights. The
-learning rate follows the budget, which may be a time.
+A checkpoint is complete or missing. Any reader of Hugging Face's layout can load the weights. The
+learning rate follows the budget, which may be a number of minutes.
 """
 
 import math
@@ -23,7 +23,7 @@ from kernelwright.train.pace import Pace, rate_factor
 
 
 class KeptTrainer:
-    """A mixin for a `transformers.Trainer`. It has to stand before the trainer among the bases."""
+    """A mixin for a `transformers.Trainer`. Among the base classes, it must precede the trainer."""
 
     recipe: Any
     """Has `optimizer` and `checkpoints`, as recipes of training do."""
@@ -51,7 +51,7 @@ class KeptTrainer:
     _save_rng_state: Any
 
     def use_budget(self, start: Start) -> None:
-        """Train what is left of the budget, then write the weights to the folder `LAST`.
+        """Train until the budget is used, then write the weights to the folder `LAST`.
 
         Raises:
             UsageError: the disk is full, or the loss is not a number.
@@ -71,8 +71,8 @@ class KeptTrainer:
         self.state = TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME))
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """A schedule by the share of the budget that is used, which a count of steps cannot tell
-        for a budget in minutes."""
+        """A schedule of the learning rate by the share of the budget that is used. A budget in
+        minutes has no known number of steps."""
         del num_training_steps
 
         # `steps` counts from where the optimiser began, which is later than the run's beginning if
@@ -91,19 +91,21 @@ class KeptTrainer:
 
     @property
     def saves_itself(self) -> bool:
-        """Whether weights are written as the library does it, in another layout than ours."""
+        """Whether the library writes the weights in its own layout (adapters), instead of the whole
+        weights."""
         return False
 
     def save_more(self, folder: Path) -> None:
         """Save the further parts of a checkpoint."""
 
     def export(self, name: str) -> None:
-        """Write the weights alone, in bfloat16 and Hugging Face's layout, over any older ones.
+        """Write the weights alone, in bfloat16 and Hugging Face's layout. Older weights in the
+        folder are replaced.
 
-        All processes have to call this.
+        All processes must call this method.
 
         Args:
-            name: of the folder to write. A relative name is taken within the run's folder.
+            name: the folder to write. A relative name is a folder in the run's folder.
         """
 
         def fill(folder: Path) -> None:
@@ -123,7 +125,8 @@ class KeptTrainer:
             save_model(plain, self.processing_class, folder, whole)
 
     def _save_checkpoint(self, *_: Any) -> None:
-        """Through a folder aside; TRL's own also writes a model card into the run's folder."""
+        """Write a checkpoint through a temporary folder. This method replaces TRL's, which would
+        also write a model card into the run's folder."""
         step = self.state.global_step
         began = time.monotonic()
 
@@ -190,7 +193,8 @@ def arguments(recipe: Any, folder: Path, steps: int) -> dict[str, Any]:
 
 
 def on_one_gpu(config: Any) -> Any:
-    """A process has one GPU: on all it sees, transformers would make batches larger unasked."""
+    """The configuration with one GPU for this process. If the process sees several GPUs,
+    transformers would use all of them, and make batches larger."""
     config._n_gpu = min(config.n_gpu, 1)
     return config
 

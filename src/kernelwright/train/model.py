@@ -1,4 +1,4 @@
-"""The model and the tokenizer a recipe asks for."""
+"""Makes the model and the tokenizer of a recipe."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def fresh_tokenizer(
     recipe: SupervisedRecipe, texts: Iterable[str], folder: Path
 ) -> "PreTrainedTokenizerBase":
-    """The tokenizer of a fresh model: trained once for a run, then read from `folder`, which is
-    whole or not there.
+    """The tokenizer of a fresh model. The tokenizer is trained once for a run, and then read from
+    `folder`, which is complete or missing.
 
     Raises:
         UsageError: model.fresh.vocabulary is too small.
@@ -51,10 +51,11 @@ def make_model(
     """The model that a recipe names, on the CPU and ready to be trained, with its tokenizer.
 
     Args:
-        tokenizer: of a fresh model. None for a model by path, which has its own.
+        tokenizer: the tokenizer of a fresh model. None for a model by path, whose folder has one.
 
     Raises:
-        UsageError: the folder holds no whole model, or sizes do not go together.
+        UsageError: the folder has no complete model, or the sizes of a fresh model contradict each
+            other.
     """
     if recipe.model.attention is Attention.VARLEN and not torch.cuda.is_available():
         remedy = 'set model.attention = "masked"'

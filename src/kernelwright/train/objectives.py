@@ -10,8 +10,8 @@ Tensor = torch.Tensor
 
 
 def by_token(plan: Tensor, code: Tensor, is_plan: Tensor, *, alpha: float) -> Tensor:
-    """Give every token its advantage: alpha times the plan's for tokens of the plan, the code's for
-    all others (TritonRL's hierarchical decomposition: alpha J_plan + J_code).
+    """The advantage of each token: alpha times the plan's advantage for tokens of the plan, and the
+    code's advantage for all other tokens (TritonRL's decomposition alpha J_plan + J_code).
 
     Args:
         plan, code: (B,) advantages of each answer's plan and code.
@@ -24,8 +24,11 @@ def by_token(plan: Tensor, code: Tensor, is_plan: Tensor, *, alpha: float) -> Te
 
 
 def mean_logps(logps: Tensor, mask: Tensor) -> Tensor:
-    """Length-normalised scores s(o, q) = (1 / |o|) sum_t log pi(o_t | q, o_<t), (B,) (DRTriton,
-    section 4.3). Without the division a long answer would have a low score for its length alone."""
+    """Length-normalised scores of answers, (B,) (DRTriton, section 4.3).
+
+    The score is s(o, q) = (1 / |o|) sum_t log pi(o_t | q, o_<t) for an answer o to a request q.
+    Without the division by |o|, a long answer would have a low score because of its length.
+    """
     return (logps * mask).sum(-1) / mask.sum(-1).clamp(min=1)
 
 
@@ -42,25 +45,33 @@ def drpo(
     delta: float,
     contrasts_right: bool = False,
 ) -> Tensor:
-    """The loss of DRPO (DRTriton, equation 5), with S+ and S- a group's correct and wrong answers:
+    """The loss of DRPO (DRTriton, equation 5). S+ and S- are the correct and the wrong answers of a
+    group, and s are the scores of `mean_logps`:
 
         mean over groups of ( tau log mean_{S-} exp(s / tau) - sum_{S+} w s )
         + beta max(0, KL(old || new) - delta)^2
 
-    Groups that are all correct or all wrong give no gradient but that of the hinge, as in the code
-    that the authors' group published. They count in the mean over groups all the same: equation 5
-    divides by all n of them. With `contrasts_right`, which is ours, groups that are all correct are
-    pulled by their weights less the mean weight: the fast at the expense of the slow. A policy that
-    is nearly always right would learn nothing of speed otherwise.
+    A group with correct answers alone, or with wrong answers alone, has only the gradient of the
+    hinge. The code that the authors' group published does the same. Such groups count in the mean
+    over groups, because equation 5 divides by the number of all groups.
+
+    `contrasts_right` is ours. With this option, a group with correct answers alone raises the
+    scores of fast answers and lowers the scores of slow answers: the factor of a score is its
+    weight minus the mean weight. Otherwise a policy that is nearly always right would not learn
+    speed.
 
     Args:
-        logps, old_logps: (B, T) of the policy that learns and of the one that answered.
+        logps: (B, T) log-probabilities of the policy that learns.
+        old_logps: (B, T) log-probabilities of the policy that wrote the answers.
+        mask: (B, T), 1 on the tokens of answers.
         groups: (B,) the number of each answer's group: its program.
         is_correct: (B,) bool.
         weights: (B,) w, which sums to 1 over each group's correct answers
             (`advantages.correct_weights`).
         tau: temperature of the log-mean-exp. A small tau pushes the likeliest wrong answer most.
-        beta, delta: factor of the hinge, and the KL that costs nothing.
+        beta: factor of the squared hinge.
+        delta: the KL divergence up to which the hinge is 0.
+        contrasts_right: whether groups with correct answers alone teach speed.
 
     Returns:
         A scalar.
@@ -86,7 +97,7 @@ def drpo(
 def hinge(logps: Tensor, old_logps: Tensor, mask: Tensor, *, beta: float, delta: float) -> Tensor:
     """The squared hinge beta max(0, KL(old || new) - delta)^2, a scalar.
 
-    KL is the mean of log old - log new over the answers' tokens.
+    The KL divergence is estimated by the mean of log old - log new over all tokens of answers.
 
     Args:
         logps, old_logps, mask: (B, T), as for `drpo`.
@@ -111,7 +122,7 @@ def reference_kl(logps: Tensor, reference_logps: Tensor, mask: Tensor) -> Tensor
 
 
 def log_mean_exp(values: Tensor) -> Tensor:
-    """log(mean(exp(values))) of (n,) values, a scalar. logsumexp keeps large values finite."""
+    """log(mean(exp(values))) for (n,) values, a scalar. Large values do not overflow."""
     return torch.logsumexp(values, 0) - torch.log(
         torch.tensor(float(len(values)), device=values.device)
     )

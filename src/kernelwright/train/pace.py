@@ -1,4 +1,5 @@
-"""The progress of a run, and the decisions that rest on it: learning rate, checkpoints, the end."""
+"""The progress of a run, and the decisions that depend on the progress: the learning rate, the
+times of checkpoints, and the end of the run."""
 
 import math
 import signal
@@ -13,15 +14,15 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from kernelwright.train.recipe import CheckpointSettings, Decay, OptimizerSettings, TrainingBudget
 
 ENDLESS_STEPS = 10**9
-"""Steps of a run that the clock ends."""
+"""The number of steps for a run that ends after some minutes: a number that no run reaches."""
 _HEEDED = (signal.SIGTERM, signal.SIGINT)
 
 
 class Pace(TrainerCallback):
-    """The one clock of a run; continued where a run is.
+    """The clock of a run. A resumed run continues its clock.
 
-    Processes of one run agree on the clock and on signals at every step: all would wait for ever if
-    one of them stopped a step earlier.
+    The processes of a run agree on clock and signals at every step. If a process stopped a step
+    earlier, the others would wait for it without end.
     """
 
     def __init__(self, budget: TrainingBudget, checkpoints: CheckpointSettings, steps: int) -> None:
@@ -36,13 +37,14 @@ class Pace(TrainerCallback):
         self._last_time = self._last_saved = time.monotonic()
 
     def progress(self, step: int) -> float:
-        """The share of the budget that is used after `step` steps, 0 to 1."""
+        """The share of the budget that has been used after `step` steps, 0 to 1."""
         used = self.seconds / (60 * self.minutes) if self.minutes else step / self.steps
         return min(used, 1.0)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Within this context, SIGTERM and SIGINT end the run with a checkpoint, after its step."""
+        """A context in which SIGTERM and SIGINT end the run after the present step, with a
+        checkpoint."""
         before = {number: signal.signal(number, self._note) for number in _HEEDED}
         try:
             yield
@@ -83,7 +85,7 @@ class Pace(TrainerCallback):
 
 
 def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
-    """The largest of each value over all processes, the same in each of them."""
+    """For each value, the largest value over all processes. All processes get the same result."""
     if args.world_size <= 1:
         return values
     import torch
@@ -97,8 +99,8 @@ def rate_factor(optimizer: OptimizerSettings, *, progress: float, since_began: i
     """The factor of the learning rate, 0 to 1: a linear warm-up times the decay.
 
     Args:
-        progress: share of the budget that is used.
-        since_began: steps since the optimiser began without a state; it warms up.
+        progress: share of the budget that has been used, 0 to 1.
+        since_began: steps since the optimiser began without a state. These steps warm up.
     """
     warm = min(1.0, (since_began + 1) / (optimizer.warmup_steps + 1))
     left = {

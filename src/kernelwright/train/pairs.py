@@ -1,4 +1,5 @@
-"""Pairs to train on, read from files in parts that processes share; docs/data.md has columns."""
+"""Reads pairs to train on. Files are cut into parts, which several processes read. docs/data.md
+describes the columns."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ PART_BYTES = 16 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingPair:
-    """A conversation and the answer that is to be learnt."""
+    """A conversation, and the answer that the model learns."""
 
     prompt: list[Message]
     completion: list[Message]
@@ -27,9 +28,9 @@ class TrainingPair:
     source: str
     split: str
     number: int = 0
-    """The number of the answer, among those to its program."""
+    """The number of the answer among the answers to the same program."""
     reasoning: str = ""
-    """The text that a model wrote before its answer; mostly nothing."""
+    """The text that a model wrote before its answer; "" for most pairs."""
 
     @property
     def messages(self) -> list[Message]:
@@ -42,16 +43,17 @@ class FilePart:
 
     path: str
     begin: int
-    """First byte of JSONL, whose lines that begin within the part are read; a Parquet row group."""
+    """JSONL: the first byte. The part has all lines that begin in it. Parquet: the first row
+    group."""
     end: int
 
 
 def find_files(names: Sequence[str]) -> list[Path]:
-    """The files of pairs under some names, sorted. A folder stands for the files in it that
-    `data build` writes.
+    """The files of pairs that a recipe names, sorted. A folder stands for its files of pairs, as
+    `data build` writes them.
 
     Raises:
-        UsageError: nothing is named, or what is named is not there or holds no pairs.
+        UsageError: there are no names, or a file or folder is missing or has no pairs.
     """
     if not names:
         raise UsageError("data.files names no pairs", remedy="give files or folders of pairs")
@@ -110,7 +112,7 @@ def read_part(part: FilePart) -> Iterator[TrainingPair]:
     """The pairs of a part.
 
     Raises:
-        UsageError: a line that is no pair; names the file, and the byte or row.
+        UsageError: a line is no pair. The error names the file, and the byte or row.
     """
     rows = _parquet_rows(part) if part.path.endswith(".parquet") else _json_rows(part)
     for where, row in rows:
@@ -167,28 +169,28 @@ def _pair(row: Any, where: str) -> TrainingPair:
 
 
 def without_plan(pair: TrainingPair) -> TrainingPair:
-    """The pair with an answer of code alone."""
+    """The pair without the plan in its answer."""
     (answer,) = pair.completion
     _, text = plans_apart(answer["content"])
     return replace(pair, completion=[{**answer, "content": text.lstrip("\n")}])
 
 
 def has_plan(pair: TrainingPair) -> bool:
-    """Whether the answer holds a plan."""
+    """Whether the answer of a pair has a plan."""
     return bool(plans_apart(pair.completion[0]["content"])[0])
 
 
 def up_to_plan(pair: TrainingPair) -> TrainingPair:
-    """The pair with the answer's text up to the end of the plan."""
+    """The pair with an answer that ends with its plan."""
     (answer,) = pair.completion
     before, mark, _ = answer["content"].partition(PLAN_END)
     return replace(pair, completion=[{**answer, "content": before + mark}])
 
 
 def with_reasoning(pair: TrainingPair) -> TrainingPair:
-    """The pair with the model's reasoning before the answer, between the marks of reasoning models.
+    """The pair with the model's reasoning before the answer, between `<think>` and `</think>`.
 
-    Readers of answers take the text after the last mark (`policy.answer`). A pair without reasoning
+    `policy.answer` later reads the text after the last mark as the answer. A pair without reasoning
     stays as it is.
     """
     if not pair.reasoning.strip():

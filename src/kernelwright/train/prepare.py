@@ -26,28 +26,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedData:
-    """Everything that a run of supervised training is made of."""
+    """The model, the tokenizer and the rows of tokens of a run of supervised training."""
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     train: "Dataset"
     validation: "Mapping[int, Dataset]"
-    """By level."""
+    """Level -> rows of validation pairs."""
     facts: Record
-    """Counts and stage times, for the records."""
+    """Numbers of pairs and seconds of stages, for the records."""
 
 
 def prepare(recipe: SupervisedRecipe, folder: Path, workers: int) -> PreparedData:
-    """Make the model, the tokenizer and the rows of tokens that a recipe asks for.
+    """Make the model, the tokenizer and the rows of tokens of a recipe.
 
     The first process of a machine does the work, and the others read the files that it made.
 
     Args:
-        folder: of the run.
-        workers: processes that tokenise.
+        folder: the folder of the run.
+        workers: the number of processes that tokenise.
 
     Raises:
-        UsageError: no pairs to train on or to validate with, or a file or model that is broken.
+        UsageError: there are no pairs to train on or to validate with, or a file or the model is
+            broken.
     """
     files = find_files(recipe.data.files)
     with this_process().local_main_process_first(), disk_may_be_full(folder):
@@ -109,7 +110,7 @@ def _model(
 
 
 def _texts(parts: Sequence[FilePart], number: int) -> Iterator[str]:
-    """Requests and answers of about `number` pairs for training, equally many from each part."""
+    """Requests and answers of about `number` training pairs. All parts give equally many pairs."""
     for part in parts:
         pairs = (pair for pair in read_part(part) if pair.split == TRAIN)
         for pair in islice(pairs, -(-number // len(parts))):

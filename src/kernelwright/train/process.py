@@ -1,4 +1,4 @@
-"""The state of this process among the processes of a run, which may be this one alone."""
+"""The state of this process among the processes of a run. A run may have only this process."""
 
 import torch
 from accelerate import PartialState

@@ -1,4 +1,5 @@
-"""A recipe of supervised training: model, pairs, batches, budget. TOML, checked, kept with the run.
+"""A recipe of supervised training: model, pairs, batches, budget. A recipe is read from TOML,
+checked, and saved in the folder of the run.
 
 docs/sft.md explains every setting; recipes/sft has examples.
 """
@@ -16,15 +17,15 @@ FRESH = "fresh"
 
 
 class Packing(StrEnum):
-    """How pairs share rows of `max_tokens`."""
+    """The way in which pairs share rows of `max_tokens`."""
 
     DOCUMENTS = "documents"
-    """Whole pairs side by side; none sees another."""
+    """Whole pairs side by side. Attention does not cross from a pair to another pair."""
     PLAIN = "plain"
-    """Whole pairs side by side under one causal mask: each pair sees the earlier pairs of its
-    row."""
+    """Whole pairs side by side under one causal mask: a pair attends to the earlier pairs of its
+    row too."""
     NONE = "none"
-    """One pair a row, padded."""
+    """One pair in a row, with padding."""
 
 
 class Dtype(StrEnum):
@@ -35,7 +36,7 @@ class Dtype(StrEnum):
 
 
 class Decay(StrEnum):
-    """How the learning rate goes down after warming up."""
+    """The shape in which the learning rate falls after warming up."""
 
     LINEAR = "linear"
     COSINE = "cosine"
@@ -43,7 +44,7 @@ class Decay(StrEnum):
 
 
 class Attention(StrEnum):
-    """How pairs of a row are kept from seeing each other."""
+    """The way in which attention is limited to the tokens of a pair, in rows of several pairs."""
 
     MASKED = "masked"
     """PyTorch's attention, under a mask of blocks."""
@@ -55,9 +56,10 @@ class LossHead(StrEnum):
     """The code that computes the loss from the last hidden states."""
 
     MODEL = "model"
-    """The model's own: all logits at once. Compiles as a whole; for small vocabularies."""
+    """The model's own code: all logits at once. This code can be compiled with the model. For small
+    vocabularies."""
     CHUNKED = "chunked"
-    """TRL's: logits in tiles, trained tokens only. For large vocabularies."""
+    """TRL's code: logits in tiles, only for trained tokens. For large vocabularies."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +86,7 @@ class Lora:
     alpha: int = 32
     dropout: float = 0.0
     targets: tuple[str, ...] = ()
-    """Names of linear layers; all but the output layer where empty."""
+    """Names of linear layers with adapters. Empty: all linear layers except the output layer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,29 +110,30 @@ class Data:
     """The pairs to train on, and how they become rows."""
 
     files: tuple[str, ...] = ()
-    """JSONL or Parquet files of pairs, or folders of such."""
+    """JSONL or Parquet files of pairs, or folders of such files."""
     tokens: str = ""
-    """Folder where tokens are kept, for runs on the same pairs to share; empty: the run's own."""
+    """The folder of the tokens, which runs on the same pairs can share. Empty: a folder of the
+    run."""
     max_tokens: int = 2048
-    """The most tokens of a row. Longer pairs are left out and counted: cut ones would teach not to
-    end."""
+    """The most tokens of a row. Longer pairs are left out and counted: a cut pair would teach the
+    model not to end its answer."""
     packing: Packing = Packing.DOCUMENTS
     plans: bool = True
     """Whether answers include their plan. Without plans, a model learns the code alone."""
     plans_alone: tuple[str, ...] = ()
-    """Sources of pairs that end with the plan: the loss is that of the plan's tokens, and the row
-    has no code. The plan says which operators share a kernel, so the plan decides the speed."""
+    """Sources whose pairs end with the plan: the row has no code, so the loss covers the tokens of
+    the plan. The plan says which operators share a kernel, so the plan decides the speed."""
     reasoning: bool = False
-    """Whether the text that a model wrote before its answer is learnt too, where pairs have one:
-    distillation of reasoning."""
+    """Whether the model also learns the text that another model wrote before its answer
+    (distillation of reasoning)."""
     answers: int | None = None
-    """The most answers to each program; the first ones are taken. None: all."""
+    """The most answers to each program: the first answers in the files. None: all answers."""
     levels: Mapping[str, float] = field(default_factory=dict)
-    """Level -> how often its pairs occur in an epoch: 0.5 is half of them, 2 each twice. 1 where
-    not given."""
+    """Level -> number of times that a pair occurs in an epoch. 0.5: half of the pairs, drawn by
+    chance. 2: each pair twice. A level without a number has 1."""
     sources: Mapping[str, float] = field(default_factory=dict)
-    """Source -> how often its pairs occur in an epoch. The factors of level and source are
-    multiplied."""
+    """Source -> number of times that a pair occurs in an epoch. The numbers of a pair's level and
+    source are multiplied."""
     validation_pairs: int = 256
     """The most validation pairs of each level."""
 
@@ -147,7 +150,7 @@ class BatchSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizerSettings:
-    """AdamW."""
+    """Settings of AdamW and of the learning rate."""
 
     learning_rate: float = 1e-3
     decay: Decay = Decay.LINEAR
@@ -164,14 +167,14 @@ class OptimizerSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingBudget:
-    """When training is done. One of these is given."""
+    """The end of the training. A recipe has exactly one of these numbers."""
 
     steps: int | None = None
     tokens: int | None = None
-    """Padding not included."""
+    """Tokens without padding."""
     epochs: float | None = None
     minutes: float | None = None
-    """Minutes of training, over all parts of a run that was resumed."""
+    """Minutes of training, summed over all parts of a resumed run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -270,8 +273,8 @@ class SupervisedRecipe(strict.Recipe):
 
 
 FREE_TO_CHANGE = ("budget", "checkpoints", "log_every_steps")
-"""Settings that a resumed run may change. None of them changes a step's computation, except that
-the learning rate may fall at another pace."""
+"""Settings that a resumed run may change. They do not change the computation of a step, except that
+the learning rate may fall faster or more slowly."""
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any], where: str = "") -> list[str]:

@@ -1,8 +1,9 @@
-"""Output of a run while it trains: records.jsonl, TensorBoard, and a line of progress.
+"""The output of a run while it trains: records.jsonl, TensorBoard, and a line of progress.
 
-records.jsonl has a "part" where the run begins and wherever it is resumed. "step", "validation" and
-"checkpoint" follow as they come. A part that was not killed ends with a "summary". Each step is
-there once: before a run is resumed, records of the steps that it trains again are cut off.
+records.jsonl has a record "part" at the beginning of the run and at each resumption. Records
+"step", "validation" and "checkpoint" follow in the order of the events. A part that was not killed
+ends with a "summary". The file has each step once: when a run is resumed, records of steps that are
+trained again are removed first.
 """
 
 import json
@@ -29,10 +30,10 @@ LEVEL_LOSS = "eval_loss_level_"
 
 
 def cut_after(path: Path, step: int) -> int:
-    """Drop records of steps after `step`, since a resumed run trains these steps again.
+    """Remove the records of steps after `step`, because a resumed run trains these steps again.
 
     Returns:
-        The number of steps dropped.
+        The number of removed steps.
     """
     record.cut_torn_line(path)
     lines = list(record.read(path))
@@ -45,10 +46,10 @@ def cut_after(path: Path, step: int) -> int:
 
 
 def tensorboard(folder: Path, step: int) -> list[TrainerCallback]:
-    """The callback that writes TensorBoard's curves, if TensorBoard is installed.
+    """The callback that writes TensorBoard's curves; no callback if TensorBoard is missing, or in
+    a process other than the main process.
 
-    There is none in processes other than the main one. Curves of steps after `step` are purged: the
-    run trains them again.
+    Points of steps after `step` are removed, because the run trains these steps again.
     """
     if find_spec("tensorboard") is None or not this_process().is_main_process:
         return []
@@ -59,7 +60,7 @@ def tensorboard(folder: Path, step: int) -> list[TrainerCallback]:
 
 
 class Recorder(TrainerCallback):
-    """Writes the records of a supervised run, and tells its progress."""
+    """Writes the records of a supervised run, and reports its progress."""
 
     def __init__(self, path: Path, pace: Pace, say: Callable[[str], None]) -> None:
         self.path, self.pace, self.say = path, pace, say

@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 IGNORED = -100
-"""Label of a token that is not trained."""
+"""The label of a token that the loss leaves out."""
 SIZES_OF = 128
 """Numbers of sequences in a batch are rounded up to a multiple of this."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairSelection:
-    """Which of the tokenised pairs are trained on, in order, and which validate."""
+    """The tokenised pairs for training, in their order, and the pairs for validation."""
 
     train: np.ndarray
-    """Row numbers; a pair may occur more than once."""
+    """Numbers of rows of the token file. A pair may occur several times."""
     validation: Mapping[int, np.ndarray]
-    """Level -> row numbers."""
+    """Level -> numbers of rows."""
     too_long: int
 
 
 def select(pairs: "Dataset", data: Data, seed: int) -> PairSelection:
-    """Choose the pairs of an epoch, and the pairs that validate.
+    """Choose the pairs of an epoch, and the pairs for validation.
 
-    The expected number of copies of a pair is its level's factor times its source's. A fraction of
-    a copy is drawn by chance. Pairs longer than `max_tokens` are left out.
+    The expected number of copies of a pair is the factor of its level times the factor of its
+    source. A fraction of a copy is drawn by chance. Pairs longer than `max_tokens` are left out.
 
     Args:
         pairs: as `tokens.token_dataset` returns them.
@@ -84,12 +84,12 @@ def _factors(setting: str, names: np.ndarray, factors: Mapping[str, float]) -> n
 
 
 def pack(pairs: "Dataset", chosen: np.ndarray, data: Data) -> "Dataset":
-    """Lay pairs into rows of at most `max_tokens`, by best fit of the longest first.
+    """Put pairs into rows of at most `max_tokens`, the longest pair first, by best fit.
 
     Without packing each pair has a row of its own.
 
     Args:
-        chosen: numbers of the pairs; one may occur several times.
+        chosen: numbers of the pairs; a number may occur several times.
 
     Returns:
         Columns input_ids, trained, and seq_lengths (the number of tokens of each pair in the row).
@@ -109,12 +109,12 @@ def _lengths(pairs: "Dataset", chosen: np.ndarray) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collator:
-    """Makes a batch of rows: input_ids and labels (B, T), and num_tokens (1,), padding left out.
+    """Makes a batch of rows: input_ids and labels (B, T), and num_tokens (1,) without padding.
 
-    If pairs must not see each other, the batch has position_ids (B, T), which start at 0 with each
-    pair. Without an attention mask, transformers makes a mask of blocks from them. For attention by
-    lengths the batch has cu_seq_lens_q too, where each pair begins. Padding comes last: no token of
-    a pair can see it under a causal mask.
+    If pairs must not attend to each other, the batch has position_ids (B, T), which start at 0 with
+    each pair. From these, transformers makes a mask of blocks. For attention by lengths, the batch
+    also has cu_seq_lens_q, the places where pairs begin. Padding comes last, so under a causal mask
+    no token of a pair attends to padding.
     """
 
     pad_id: int
@@ -153,10 +153,10 @@ class Collator:
 
 
 def _begins(lengths: Sequence[int]) -> np.ndarray:
-    """Where each sequence begins, and the end of the last: (N + 1,) int32.
+    """The places where sequences begin, and the end of the last sequence: (N + 1,) int32.
 
-    Empty sequences round the size up to a multiple of `SIZES_OF`. A compiled model may be compiled
-    again for every new size, so sizes are kept few.
+    Empty sequences round the number of sequences up to a multiple of `SIZES_OF`. A compiled model
+    may be compiled again for each new size, so there should be few sizes.
     """
     size = -(-(len(lengths) + 1) // SIZES_OF) * SIZES_OF
     begins = np.full(size, sum(lengths), dtype=np.int32)

@@ -35,10 +35,10 @@ def train_sft(
     """Train until the budget is used or a signal comes.
 
     Args:
-        folder: of the run (train/folder.py says what is in it).
-        resume: go on with the run in `folder`.
-        workers: processes that tokenise.
-        say: told now and then how far it is.
+        folder: the folder of the run (train/folder.py lists its files).
+        resume: whether to continue the run in `folder`.
+        workers: the number of processes that tokenise.
+        say: gets lines of progress.
 
     Raises:
         UsageError: recipe, data, model or folder cannot be used, the disk is full, or the loss is
@@ -120,15 +120,16 @@ def _trainer(
 
 
 def _pad_id(prepared: PreparedData) -> int:
-    """The token for padding. Any token will do: padding is not trained, and no trained token sees
-    it."""
+    """The token for padding. Any token is suitable: the loss leaves padding out, and no trained
+    token attends to padding."""
     pad = prepared.tokenizer.pad_token_id
     return int(prepared.tokenizer.eos_token_id if pad is None else pad)
 
 
 def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
     on_gpu = torch.cuda.is_available()
-    # Sums of gradients are not worth cutting the model's graph for, to overlap them with it.
+    # DDP would cut the compiled graph to overlap the exchange of gradients with the backward pass.
+    # The cuts cost more time than the overlap saves.
     torch._dynamo.config.optimize_ddp = False
     rows, passes = recipe.rows(this_process().num_processes)
     config = SFTConfig(
@@ -139,7 +140,7 @@ def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
         logging_steps=recipe.log_every_steps,
         gradient_checkpointing=recipe.model.gradient_checkpointing,
         torch_compile=recipe.model.compile,
-        dataloader_drop_last=recipe.model.compile,  # a smaller batch would be compiled for again
+        dataloader_drop_last=recipe.model.compile,  # a smaller batch would be compiled anew
         dataloader_num_workers=4 if on_gpu else 0,
         dataset_kwargs={"skip_prepare_dataset": True},
         max_length=None,
@@ -150,10 +151,10 @@ def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
 def _record_part(
     recipe: SupervisedRecipe, folder: Path, prepared: PreparedData, start: Start, steps: int
 ) -> None:
-    """Write the head of this part of the run. Records of steps after its checkpoint are cut off.
+    """Write the head of this part of the run. Records of steps after its checkpoint are removed.
 
     Raises:
-        UsageError: the pairs or the tokenizer are others than when the run began.
+        UsageError: the pairs or the tokenizer differ from those at the beginning of the run.
     """
     records = folder / RECORDS
     lost = 0

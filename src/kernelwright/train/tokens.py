@@ -56,26 +56,27 @@ def marked_template(tokenizer: "PreTrainedTokenizerBase") -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairTokenizer:
-    """How pairs become tokens."""
+    """Turns pairs into tokens, by the settings of a recipe."""
 
     tokenizer: "PreTrainedTokenizerBase"
     template: str
     max_tokens: int
-    """Longer pairs keep their number of tokens and lose the tokens themselves."""
+    """The most tokens of a pair. Of a longer pair, only the number of tokens is stored."""
     plans: bool = True
     reasoning: bool = False
     answers: int | None = None
     plans_alone: frozenset[str] = frozenset()
-    """As of `recipe.Data`."""
+    """As in `recipe.Data`."""
 
     def tokenize(self, pairs: Sequence[TrainingPair]) -> Iterator[tuple[list[int], np.ndarray]]:
         """Turn pairs into tokens.
 
-        Trained are the assistant's tokens after the request. Earlier answers of the conversation
-        are not, nor are the tokens with which the template begins an answer.
+        The loss covers the assistant's tokens after the request. It does not cover earlier answers
+        of the conversation, or the tokens with which the template begins an answer.
 
         Yields:
-            For each pair its token ids, and a bool array of the same length, true where trained.
+            For each pair its token ids, and a bool array of the same length, true on tokens that
+            the loss covers.
 
         Raises:
             UsageError: the chat template marks no answer.
@@ -97,8 +98,8 @@ class PairTokenizer:
     def _plan_ends(
         self, pairs: Sequence[TrainingPair], whole: Sequence[list[int]]
     ) -> dict[int, int]:
-        """Place of a pair -> its number of tokens up to the plan's end, for pairs whose plan alone
-        is learned."""
+        """Index of a pair -> its number of tokens up to the end of the plan, for pairs of the
+        sources `plans_alone`."""
         places = [place for place, pair in enumerate(pairs) if pair.source in self.plans_alone]
         if not places:
             return {}
@@ -107,8 +108,8 @@ class PairTokenizer:
         return {place: _common(whole[place], ids) for place, ids in zip(places, cut, strict=True)}
 
     def _encode_prompts(self, pairs: Sequence[TrainingPair]) -> dict[str, list[int]]:
-        """Prompt's text -> its token ids. Pairs of one program share a prompt, which is encoded
-        once."""
+        """Text of a prompt -> its token ids. Pairs of the same program share a prompt, which is
+        encoded once."""
         prompts = {_text(pair): pair.prompt for pair in pairs}
         encoded = self._encode(list(prompts.values()), add_generation_prompt=True)
         return dict(zip(prompts, encoded["input_ids"], strict=True))
@@ -118,7 +119,8 @@ class PairTokenizer:
         return encode(conversations, chat_template=self.template, return_dict=True, **options)
 
     def rows(self, parts: Sequence[FilePart]) -> Iterator[dict[str, Any]]:
-        """The rows of `token_dataset` from some parts of files; too long pairs have no tokens."""
+        """The rows of `token_dataset` for some parts of files. Pairs that are too long have no
+        tokens."""
         for part in parts:
             pairs = (self._asked(p) for p in read_part(part) if self._is_asked(p))
             while some := list(islice(pairs, PAIRS_AT_ONCE)):
@@ -160,7 +162,7 @@ def _text(pair: TrainingPair) -> str:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two sequences begin with in common."""
+    """The length of the common prefix of two sequences, in tokens."""
     width = min(len(one), len(other))
     differ = np.flatnonzero(np.asarray(one[:width]) != np.asarray(other[:width]))
     return int(differ[0]) if len(differ) else width
@@ -169,14 +171,15 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 def token_dataset(
     files: Sequence[Path], how: PairTokenizer, *, folder: Path, workers: int
 ) -> "tuple[Dataset, str]":
-    """The tokens of all pairs, memory-mapped from `folder`; made first unless they are there.
+    """The tokens of all pairs, memory-mapped from `folder`. If the folder lacks them, they are made
+    first.
 
     Returns:
         A data set with a row for each pair, and the digest of all that it depends on. Columns:
         input_ids, trained, tokens (the number of input_ids), level, source, split.
 
     Raises:
-        UsageError: a file holds something else than pairs, or no template marks the answers.
+        UsageError: a file has a line that is no pair, or no template marks the answers.
     """
     from datasets import Dataset
     from datasets.exceptions import DatasetGenerationError
@@ -200,7 +203,7 @@ def token_dataset(
             fingerprint=digest,
         )
     except DatasetGenerationError:
-        # What a process of its own failed by comes back as text: meet it again in this one.
+        # An error of a child process comes back as text. Repeat the work here for the exception.
         for _ in how.rows(parts):
             pass
         raise

@@ -1,7 +1,8 @@
 """TRL's trainer of supervised fine-tuning, with the changes that our runs need.
 
-Pairs come tokenised and packed. A checkpoint is whole or not there. Validation is exact for each
-level. The learning rate follows the budget. The training loop is transformers'.
+The trainer gets pairs that are tokenised and packed. A checkpoint is complete or missing. The
+validation loss is exact for each level. The learning rate follows the budget. The training loop is
+transformers' own.
 """
 
 import time
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
-    """Trains on packed rows, and validates each level apart."""
+    """Trains on packed rows, and measures the validation loss of each level separately."""
 
     control: Any
     recipe: SupervisedRecipe
@@ -72,9 +73,10 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """This pass's share of the mean loss over the trained tokens of the optimiser's step.
+        """The share of this pass in the mean loss over the trained tokens of the optimiser step.
 
-        TRL's own `compute_loss` also takes metrics, which make the host wait for the GPU each step.
+        TRL's own `compute_loss` also computes metrics, which make the host wait for the GPU at each
+        step.
 
         Args:
             num_items_in_batch: trained tokens of the whole step, over passes and processes.
@@ -90,12 +92,12 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
 
     @property
     def saves_itself(self) -> bool:
-        """Adapters are saved as PEFT does."""
+        """Whether the model has adapters, which PEFT saves in its own layout."""
         return self.recipe.model.lora is not None
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """The mean loss of a trained token, over all validation pairs and by level. Writes the
-        weights if they are the best so far."""
+        """The mean loss over the trained tokens of all validation pairs, and of each level. The
+        weights are written if they are the best so far."""
         began = time.monotonic()
         self.model.eval()
         sums = {level: self._validate(rows) for level, rows in self.validation.items()}
@@ -115,9 +117,9 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
     def _validate(self, rows: "Dataset") -> tuple[float, float]:
         """The sum of losses over the rows of one level, and their number of trained tokens.
 
-        Processes take turns at batches. All make the same number of passes, because sharded
-        weights are gathered in each: rows without trained tokens fill up the last ones. The
-        compiled model is not used, since it would be compiled again for other shapes.
+        Processes take batches in turn. All processes make the same number of passes, because each
+        pass gathers sharded weights. Rows without trained tokens fill up the last passes. The model
+        is not compiled here, because validation has other shapes.
         """
         size, turns = self.args.per_device_eval_batch_size, self.accelerator.num_processes
         blank = rows[0] | {"trained": np.zeros_like(rows[0]["trained"])}

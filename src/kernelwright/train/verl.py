@@ -4,8 +4,9 @@
 registry. verl has one number for an answer, on its last token. `token_rewards` lays out the two
 numbers that `hrd` needs. docs/elsewhere.md has the settings.
 
-Shapes: B answers of at most T tokens. A reward of NaN means that there is none: our side failed, or
-the program cannot be judged by. Such an answer is no member of its group and learns nothing.
+Shapes: B answers of at most T tokens. A reward of NaN means that an answer has no reward: a fault
+of ours prevented the judgement, or the judge cannot use the program as a reference. Such an answer
+does not belong to its group, and nothing is learnt from it.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from kernelwright.verify.many.standing import StandingJudges
 
 Tensor = torch.Tensor
 Estimated = tuple[Tensor, Tensor]
-"""(B, T) advantages, and returns: the same, as no critic learns from them."""
+"""Advantages and returns, (B, T) each. They are equal, because no critic learns from returns."""
 Registry = Callable[[str], Callable[[Callable[..., Estimated]], Any]]
 """`verl.trainer.ppo.core_algos.register_adv_est`."""
 
@@ -45,25 +46,25 @@ async def compute_score(
     workers: int | None = None,
     **how: Any,
 ) -> dict[str, float]:
-    """The rewards of one answer; verl awaits many of them at once.
+    """The rewards of an answer. verl awaits many answers at the same time.
 
-    The first call in a process starts its judges.
+    The first call in a process starts the judges of the process.
 
     Args:
-        data_source, extra_info: not looked at.
+        data_source, extra_info: not used.
         solution_str: the answer.
         ground_truth: the program's canonical text.
         reward: a name in `rewards.REWARDS`.
-        workers: judges at once; one a core unless given.
+        workers: the number of judges; None: one for each core.
         how: fields of `verify.many.recipe.JudgeRecipe`: device, precision, mode, grade, timing ...
 
     Returns:
-        "score", which is the code's; "plan" and "code"; "correct" (0 or 1); "speedup" (1 where
-        nothing was timed). All NaN where there is no reward.
+        "plan" and "code": the rewards of both parts; "score": the same as "code"; "correct": 0 or
+        1; "speedup": 1 if nothing was timed. All are NaN if the answer has no reward.
 
     Raises:
-        UsageError: no such reward, or judges cannot be started so.
-        InfraError: our side cannot start judges.
+        UsageError: no such reward, or judges cannot be started with these settings.
+        InfraError: a fault of ours prevents the start of judges.
     """
     del data_source, extra_info
     rewards = reward_named(reward)
@@ -87,7 +88,8 @@ async def compute_score(
 
 @cache
 def _judges(workers: int | None, how: str) -> StandingJudges:
-    """The judges of this process for these settings, started once; they stop when it ends."""
+    """The judges of this process for these settings. They are started once, and stop when the
+    process ends."""
     judges = StandingJudges(
         local_pools(strict.read(JudgeRecipe, json.loads(how)).resolved(), workers)
     )
@@ -97,12 +99,13 @@ def _judges(workers: int | None, how: str) -> StandingJudges:
 
 
 def register(register_adv_est: Registry, *, alpha: float, divides: bool = False) -> None:
-    """Make `kernelwright_grpo` and `kernelwright_hrd` known as values of
+    """Register `kernelwright_grpo` and `kernelwright_hrd` as values of verl's
     `algorithm.adv_estimator`.
 
     Args:
-        alpha: of the plan's advantage, for `hrd`.
-        divides: by the standard deviation of a group's rewards.
+        register_adv_est: verl's function of this name.
+        alpha: factor of the plan's advantage, for `hrd`.
+        divides: whether advantages are divided by the standard deviation of the group's rewards.
     """
     register_adv_est("kernelwright_grpo")(partial(grpo, divides=divides))
     register_adv_est("kernelwright_hrd")(partial(hrd, alpha=alpha, divides=divides))
@@ -119,10 +122,10 @@ def grpo(
     """The advantage of each answer within its group, on all of the answer's tokens (GRPO).
 
     Args:
-        token_level_rewards: (B, T), of which each answer's sum counts.
-        response_mask: (B, T), 1 on what the model wrote.
+        token_level_rewards: (B, T). The sum over an answer's tokens is its reward.
+        response_mask: (B, T), 1 on tokens that the model wrote.
         index: (B,) keys; answers to the same prompt have equal keys.
-        divides: divide by the standard deviation of the group's rewards.
+        divides: whether advantages are divided by the standard deviation of the group's rewards.
 
     Returns:
         Advantages and returns, (B, T) each and equal.
@@ -141,7 +144,8 @@ def hrd(
     divides: bool = False,
     **_: Any,
 ) -> Estimated:
-    """Plan tokens have alpha times the plan's advantage, the others the code's (TritonRL).
+    """The advantage of each token: alpha times the plan's advantage on tokens of the plan, and the
+    code's advantage on all other tokens (TritonRL).
 
     Args:
         token_level_rewards: (B, T), as `token_rewards` lays them out. A KL penalty must not have
@@ -173,16 +177,16 @@ def hrd(
 def token_rewards(
     plan: Sequence[float], code: Sequence[float], plan_lengths: Sequence[int], mask: Tensor
 ) -> Tensor:
-    """Lay out two rewards of each answer on its tokens, so that `hrd` can take them apart.
+    """Put the two rewards of each answer on two of its tokens, from which `hrd` reads them.
 
     The code's reward stands on the answer's last token. The plan's reward plus 1 stands on the last
-    token of the plan: without the 1, a plan that earned 0 could not be found.
+    token of the plan. Without the 1, `hrd` could not find a plan that earned 0.
 
     Args:
         plan, code: (B,) rewards.
-        plan_lengths: tokens up to the end of each plan; 0 where there is none. A plan that nothing
-            follows counts as none.
-        mask: (B, T), 1 on what the model wrote.
+        plan_lengths: (B,) numbers of tokens up to the end of the plan; 0 for an answer without a
+            plan. A plan without tokens after it counts as no plan.
+        mask: (B, T), 1 on tokens that the model wrote.
 
     Returns:
         (B, T) float32.
@@ -203,12 +207,13 @@ def _last(mask: Tensor) -> Tensor:
 
 
 def _compared(rewards: Tensor, index: Sequence[Any], *, divides: bool) -> Tensor:
-    """(B,) advantages of rewards (B,) within their groups; 0 where there is no reward."""
+    """The advantages (B,) of rewards (B,) within their groups; 0 for an answer without a reward."""
     groups: dict[Any, list[int]] = {}
     for place, group in enumerate(index):
         groups.setdefault(group, []).append(place)
     known = [None if math.isnan(reward) else reward for reward in rewards.tolist()]
     advantages = torch.zeros(len(known), device=rewards.device)
-    for own in groups.values():
-        advantages[own] = advantages.new_tensor(centred([known[i] for i in own], divides=divides))
+    for places in groups.values():
+        group_rewards = [known[place] for place in places]
+        advantages[places] = advantages.new_tensor(centred(group_rewards, divides=divides))
     return advantages

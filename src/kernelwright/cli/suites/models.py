@@ -1,4 +1,5 @@
-"""`kernelwright eval models`: public models by name behind torch.compile, whole and by block."""
+"""`kernelwright eval models`: public models by name, compiled with our backend, whole and by
+block."""
 
 import time
 from pathlib import Path
@@ -52,8 +53,8 @@ PhasesOption = Annotated[
     typer.Option(
         "--phase",
         metavar="PHASE,...",
-        help="The calls: `prefill` of one text, `decode` of one token with a cache, `batch` of"
-        " eight texts, or of one and of eight images.",
+        help="The calls. `prefill`: a model reads one text. `decode`: a decoder writes one token"
+        " after a text. `batch`: eight texts, or one image and eight images.",
     ),
 ]
 ByOption = Annotated[
@@ -64,7 +65,7 @@ ByOption = Annotated[
     ),
 ]
 SmallOption = Annotated[
-    bool, typer.Option("--small", help="Small sizes in place of the library's own.")
+    bool, typer.Option("--small", help="Small models, for a trial run on a CPU.")
 ]
 GraphBudgetOption = Annotated[
     float,
@@ -91,11 +92,11 @@ def command(
     device: DeviceOption = Device.AUTO,
     json: JsonOption = False,
 ) -> None:
-    """Measure models of timm and transformers behind torch.compile, with random weights.
+    """Measure models of timm and transformers, compiled with our backend, with random weights.
 
-    One process searches kernels for a model. A new process measures the model beside PyTorch and
-    torch.compile. The exit code is 4 if the time was over first, and 3 if failures of ours are
-    left.
+    A process searches kernels for a model. A new process measures the model, PyTorch and
+    torch.compile in turn. The exit code is 4 if the time was over first, and 3 if cases are left
+    that failed through a fault of ours.
     """
     dtypes = _chosen("--dtype", dtype, DTYPES)
     phases, parts = _chosen("--phase", phase, PHASES), _chosen("--by", by, BY)

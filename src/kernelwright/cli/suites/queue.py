@@ -35,14 +35,14 @@ SliceOption = Annotated[
     float, for_option("The seconds of this slice. A run that still works then is interrupted.")
 ]
 OnlyOption = Annotated[
-    str, typer.Option(metavar="NAME,...", help="The runs of this call.", show_default="all")
+    str, typer.Option(metavar="NAME,...", help="Only these runs.", show_default="all")
 ]
 StatusOption = Annotated[bool, typer.Option("--status", help="Print the table, and run nothing.")]
 AgainOption = Annotated[
     bool,
     typer.Option(
         "--again",
-        help="Measure runs of another commit anew. Their old folders are moved below earlier/.",
+        help="Also measure runs of another commit again. Their old folders are moved to earlier/.",
     ),
 ]
 KernelBenchOption = Annotated[
@@ -68,10 +68,10 @@ def command(
     queue: QueueOption = QUEUE,
     json: JsonOption = False,
 ) -> None:
-    """Work on the queue of all published runs for some time, and print the state of each run.
+    """Run the queue of all published runs for some time, and print the state of each run.
 
     The exit code is 0 if no run is left that can run here, and 4 if the time ended first. The code
-    is 3 if each run that is left failed at its last call.
+    is 3 if all runs that are left failed at their last call.
     """
     check_file(queue, "give a TOML file of runs")
     runs = _selected(read_queue(queue), only)

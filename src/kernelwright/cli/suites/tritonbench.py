@@ -78,7 +78,7 @@ WriterOption = Annotated[
     ),
 ]
 InstructionOption = Annotated[
-    Instruction, typer.Option(help="The benchmark's instructions that a model is asked.")
+    Instruction, typer.Option(help="The benchmark's instructions for a model: short or long.")
 ]
 LabelOption = Annotated[
     str | None,
@@ -94,7 +94,7 @@ TaskLimitOption = Annotated[
         "--limit",
         metavar="N",
         min=1,
-        help="The number of tasks; every run draws the same.",
+        help="The number of tasks. Every run draws the same tasks.",
         show_default="all",
     ),
 ]
@@ -107,9 +107,7 @@ ChecksOption = Annotated[
 ]
 ScriptSecondsOption = Annotated[
     float,
-    typer.Option(
-        "--timeout", metavar="SECONDS", min=1, help="The seconds that one script may take."
-    ),
+    typer.Option("--timeout", metavar="SECONDS", min=1, help="The most seconds of a script."),
 ]
 FolderOption = Annotated[
     Path,
@@ -142,7 +140,7 @@ def command(
 ) -> None:
     """Score code for TritonBench: by the benchmark's metrics, and by our judge call by call.
 
-    The exit code is 3 where failures of ours are left: run the command again.
+    The exit code is 3 if tasks are left because of a fault of ours: run the command again.
     """
     _check_writer(predictions, policy, channel)
     check_folder(folder)

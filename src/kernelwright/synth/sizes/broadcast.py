@@ -1,9 +1,10 @@
 """Choices of calls whose operands broadcast, axis by axis.
 
-The sizes of the operands leave few of all choices. Along an axis, an operand of size 1 cannot hold
-the result's size if another operand is larger. An operand that is not 1 must hold the result's
-size. So the choices that agree with the sizes are known before any is tried. A draw from all
-choices that hits another choice is given up at once: a trial would end in a contradiction too.
+The sizes of the operands leave only few choices. Along an axis, an operand of size 1 cannot have
+the result's size if another operand is larger. An operand whose size is not 1 must have the
+result's size. So the choices that agree with the sizes are known without a trial. If a draw from
+all choices gives another choice, the draft is given up at once: a trial would end in a
+contradiction too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +45,8 @@ class _AxisRead(NamedTuple):
 
 
 class HeldChoices(NamedTuple):
-    """Choices by which the same slots hold the same sizes, of the slots that are looked at."""
+    """Choices that give the same sizes to the same slots. Only the slots that a plan asks for
+    count."""
 
     shapes: tuple[Shape, ...]
     """The shapes of the slots that are looked at."""

@@ -21,11 +21,12 @@ from kernelwright.synth.sizes.reading import read_system
 from kernelwright.synth.sizes.system import System, Total
 
 _PLAIN = (4, 64)
-"""How many proposals each round draws from the ranges of the roots."""
+"""The numbers of proposals that the rounds draw from the ranges of the roots."""
 _FEW = 4
-"""Up to this many proposals are checked one by one: for so few that is faster."""
+"""Up to this number, proposals are checked one by one, which is then faster."""
 _RELAXED = ((1 << 12, (512, 1024)), (1 << 15, (1024, 4096)), (1 << 17, (4096,) * 16))
-"""(the most entries of the relaxation's tables, how many proposals each round draws from it)."""
+"""Pairs: the most entries of a relaxation's tables, and the numbers of proposals that the rounds
+draw from the relaxation."""
 _MOST_REFUSED = 100
 """The most solutions that `accept` may refuse before the draw is given up."""
 _MARGIN = 1e-6
@@ -33,7 +34,8 @@ _MARGIN = 1e-6
 
 
 class NoSizes(ValueError):
-    """No solution was found. There may be one: compare `Contradiction`, which is a proof."""
+    """The search found no solution, but there may be a solution. `Contradiction` in contrast is a
+    proof that there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,12 @@ class DrawnSizes:
     """The value of every root; `evaluate(equations.solved(size), drawn.values.__getitem__)` is a
     size."""
     proposals: int
-    """How many proposals were looked at. The last one was taken."""
+    """The number of checked proposals. The last proposal was taken."""
     accepted: int
-    """Draws within all bounds; `accept` refused all of them but the last."""
+    """The number of proposals within all bounds. `accept` refused all of these except the last."""
     is_uniform: bool
-    """Whether the sizes are a random draw. If sampling finds nothing, the solver chooses them."""
+    """Whether the sizes are a random draw. Otherwise sampling found nothing, and the solver chose
+    the sizes."""
 
 
 def draw_sizes(

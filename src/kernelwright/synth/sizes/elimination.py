@@ -92,7 +92,7 @@ class Elimination:
 
 
 def _places(table: Floats, rows: NDArray[np.intp], values: Floats) -> NDArray[np.intp]:
-    """For each row and value: how many entries of the row are at most the value; shape (num,).
+    """For each row and value, the number of entries of the row up to the value; shape (num,).
 
     The rows of the table ascend. The bisection reads single entries, because copies of thousands
     of whole rows would take gigabytes.

@@ -11,14 +11,16 @@ Floats = NDArray[np.float64]
 
 
 class Measure(StrEnum):
-    """A solution weighs the product of its roots' weights; those of remainders are 1 always."""
+    """The weight of a solution is the product of the weights of its roots. The weight of a
+    remainder is always 1."""
 
     UNIFORM = "uniform"
     """Every solution has the same weight."""
     LOG = "log"
     """A size weighs 1 / size, so that every octave has the same weight."""
     MODELS = "models"
-    """1 / size, and more for what models are built of: multiples of 8, 32, 64, powers of two."""
+    """As `LOG`, with more weight for the usual sizes of models: multiples of 8, 32 and 64, and
+    powers of two."""
 
 
 class Weights:

@@ -71,10 +71,11 @@ def meet(
 
 
 def check_size(size: Size, low: int, equations: Equations) -> None:
-    """Checks that a size that was open when its value was made can still be `low` or more.
+    """Check that an open size can still be `low` or more. The size was open when its value was
+    made.
 
     Raises:
-        Contradiction: every value that is left is smaller, only to fit a later call.
+        Contradiction: later calls leave only smaller sizes.
     """
     now = equations.solved(size)
     # A variable or a product has no upper bound yet, so both can always reach `low`.

@@ -1,8 +1,8 @@
-"""From shapes and equations to what their roots must satisfy.
+"""Turns shapes and equations into conditions on the roots.
 
 The shapes of all tensors are solved and taken apart into monomials: a number times columns, where
 a column is a root or an expression that cannot be multiplied out ("derived": x // 2, x + y). Ranges
-are narrowed as far as intervals allow, and what they always satisfy is dropped.
+are narrowed as far as intervals allow. Conditions that the ranges always satisfy are dropped.
 """
 
 from collections.abc import Mapping, Sequence

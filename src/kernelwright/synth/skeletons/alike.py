@@ -28,7 +28,7 @@ Way = tuple[FittingForm, Callable[[Random], Arrangement]]
 
 
 class Alike(NamedTuple):
-    """Choices of a call that the rest of the program cannot tell apart."""
+    """Choices of a call that make no difference to the rest of the program."""
 
     asks: tuple[tuple[int, Size], ...]
     """(place, size): two sizes that must be equal. `place` counts the sizes of all shapes that
@@ -39,7 +39,7 @@ class Alike(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """How a plan looks at the choices of a call."""
+    """The facts by which a plan distinguishes the choices of a call."""
 
     read: tuple[Holds | None, ...]
     """The size that each value that the call reads must hold; None for an input that is made

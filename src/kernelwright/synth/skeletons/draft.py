@@ -19,7 +19,8 @@ from kernelwright.synth.skeletons.skeleton import SkeletonCall
 
 @dataclass(frozen=True, slots=True)
 class DraftCall:
-    """A call with its form and choice decided. Values are numbered as the draft made them."""
+    """A call with its form and choice. Values have numbers in the order in which the draft made
+    them."""
 
     form: Form
     reads: tuple[int, ...]
@@ -30,7 +31,7 @@ class DraftCall:
 
 @dataclass(slots=True)
 class Draft:
-    """Calls one after the other, arranged and joined by what they read."""
+    """A growing list of calls, with equations between the sizes of the values that they share."""
 
     kinds: list[ValueKind] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Draft:
     _free: dict[Size, None] = field(default_factory=dict)
     """Sizes that were open when their values were made."""
     _checked: tuple[int, int] = 0, 0
-    """(variables that were bound, sizes that there were) when sizes were last checked."""
+    """The numbers of bound variables and of sizes at the last check of the sizes."""
     _num_variables: int = 0
 
     def add(self, call: SkeletonCall, fit: FittingForm, arranged: Arrangement) -> None:

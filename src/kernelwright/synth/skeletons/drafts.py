@@ -16,11 +16,13 @@ from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall, Skelet
 _KEPT = 1 << 15
 """The number of arrangements that the cache keeps."""
 _PATIENCE = 2
-"""After this many drafts are given up, a plan chooses the next ones."""
+"""The number of failed drafts after which a plan chooses the next drafts."""
 _MORE = 8
-"""Planned drafts given up before a plan looks closer, which takes as long as many drafts."""
+"""The number of failed planned drafts after which a more detailed plan is made. Such a plan takes
+as long as many drafts."""
 _MOST = 300
-"""Branches of a plan; where there would be more it looks less close, and at last there is none."""
+"""The most branches of a plan. A plan with more branches is replaced by a coarser plan, or by no
+plan."""
 
 
 class Unfit(ValueError):
@@ -41,7 +43,7 @@ class Drafts:
 
 
 class SkeletonDrafts:
-    """Draws drafts of one skeleton. Failures make it plan the first calls ahead.
+    """Draws drafts of a skeleton. After failures, a plan chooses the first calls.
 
     A plan changes how many draws fail, never the distribution of the drafts that are returned.
     """
@@ -96,11 +98,11 @@ class SkeletonDrafts:
         return draft
 
     def refuse(self) -> None:
-        """Tells that no sizes were found for the last draft, so that later draws plan further."""
+        """Report that no sizes were found for the last draft, so that later plans are longer."""
         self._learn(len(self._calls) - 1)
 
     def _learn(self, at: int) -> None:
-        """A draft was given up at this call."""
+        """Note the call at which a draft was given up."""
         self._reach = max(self._reach, at + 1)
         # A failure behind the plan asks for a longer plan. A failure inside the plan asks for a
         # closer look at sizes, which is dear and therefore comes late.

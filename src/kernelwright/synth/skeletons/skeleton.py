@@ -80,8 +80,11 @@ class Skeletons:
         weights: Mapping[str, int] | None = None,
         width: int = 3,
     ) -> None:
-        """`weights`: operator -> weight, 0 or more, 1 where not given. `width`: how many values
-        may wait to be read after any call."""
+        """
+        Args:
+            weights: operator -> weight, 0 or more; 1 for operators without a weight.
+            width: the most values that may wait to be read after any call.
+        """
         self._calls = Calls(forms, weights or {}, width)
         self._counts = SkeletonCounts(self._calls, width)
         self._by_move = lru_cache(_KEPT_TABLES)(self._counts.by_move)
@@ -97,14 +100,14 @@ class Skeletons:
         return self._calls.fits(call.pattern, call.op)
 
     def ops(self, call: SkeletonCall) -> Weighted[str]:
-        """The operators that the call could be one of, all else the same."""
+        """The operators that the call could have in the same skeleton."""
         return self._calls.ops[call.pattern]
 
     def sample(self, n: int, rng: Random) -> Skeleton:
         """A skeleton of n calls, with probability in proportion to its weight.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no skeleton of n calls.
         """
         if not self.count(n):
             raise ValueError(f"no skeleton has {n} calls")

@@ -1,9 +1,9 @@
 """Credit for single kernels: tokens of a wrong answer's kernels by the kernels' own verdicts.
 
-A wrong answer to twenty calls may have nineteen right kernels, and its reward blames all of them.
-With verdicts on its steps, the tokens of each step get an advantage of their own in place of the
-answer's: 1 or 0 for a right or wrong step, less the share of right steps among all steps of the
-group. (Ours; the papers credit whole answers.)
+A wrong answer to a program of twenty calls may have nineteen right kernels, but its reward lowers
+the probability of all kernels. With verdicts on steps, the tokens of a step get their own
+advantage instead of the answer's: 1 for a right step or 0 for a wrong step, minus the share of
+right steps among all steps of the group. (This credit is ours; the papers credit whole answers.)
 """
 
 import re
@@ -28,11 +28,12 @@ def with_kernels(
     rollouts: Sequence[Rollout],
     tokenizer: "PreTrainedTokenizerBase",
 ) -> list[Credit | None]:
-    """Add to the credits of wrong answers a part for each range of tokens that belongs to a judged
-    step. Credits of right answers, and of answers without judged steps, stay as they are.
+    """The credits of answers, with parts for the judged steps of wrong answers. A part covers a
+    range of tokens of a step. Credits of right answers, and of answers without judged steps, stay
+    as they are.
 
     Args:
-        credits, rollouts: of a step's answers, in the same order.
+        credits, rollouts: of the same answers, in the same order.
     """
     groups: dict[Hashable, list[JudgedStep]] = defaultdict(list)
     for rollout in rollouts:
@@ -55,9 +56,9 @@ def with_kernels(
 
 
 def _own_functions(steps: Sequence[JudgedStep]) -> Iterator[tuple[JudgedStep, list[str]]]:
-    """Each step with the functions that no other step of the answer uses.
+    """Pairs: a step, and the functions that only this step of the answer uses.
 
-    A function of several steps has several verdicts, so none of them is its own.
+    A function of several steps has several verdicts, so the function gets no credit of its own.
     """
     users = Counter(name for step in steps for name in step.functions)
     for step in steps:
@@ -70,9 +71,9 @@ def token_ranges(
     """Ranges (first token, token after the last) of some functions of an answer and of their plans.
 
     Args:
-        text: of the answer.
-        functions: their names.
-        ends: where each token of the answer ends in `text` (`policy.places.ends_of`).
+        text: the text of the answer.
+        functions: the names of the functions.
+        ends: for each token of the answer, its end in `text` (`policy.places.ends_of`).
     """
     for name in functions:
         plan = rf"^Plan of {re.escape(name)}\n(?:  .*\n)*"

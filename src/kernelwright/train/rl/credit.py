@@ -34,14 +34,15 @@ class Credit:
     """The credit of one answer."""
 
     plan: float
-    """The advantage of the plan's tokens. It equals that of the code's tokens where the loss
-    does not tell them apart."""
+    """The advantage of the plan's tokens. The value equals `code` if the loss does not distinguish
+    plan and code."""
     code: float
+    """The advantage of all other tokens."""
     is_correct: bool
     weight: float
-    """drpo: the weight among the right answers of its group."""
+    """drpo: the weight of the answer among the right answers of its group."""
     parts: tuple[CreditPart, ...] = ()
-    """Tokens with another advantage than the answer (`rl.by_kernel`)."""
+    """Ranges of tokens with an advantage of their own (`rl.by_kernel`)."""
 
     @property
     def teaches(self) -> bool:
@@ -51,7 +52,7 @@ class Credit:
 
 
 def rewards_of(outcomes: Sequence[Outcome | None], objective: Objective) -> list[Reward | None]:
-    """The reward of each outcome by the recipe's rule; None where our side failed and left none."""
+    """The reward of each outcome, by the recipe's reward; None for an answer without an outcome."""
     reward = rewards(objective.reward_settings)[objective.reward]
     return [None if outcome is None else reward(outcome) for outcome in outcomes]
 
@@ -59,13 +60,14 @@ def rewards_of(outcomes: Sequence[Outcome | None], objective: Objective) -> list
 def flowed_back(
     rewards: Sequence[Reward | None], parents: Sequence[int | None], discount: float
 ) -> list[Reward | None]:
-    """Add to each reward the discount times the mean reward of the answers that follow this answer
-    (Kevin, section 3.2, for two turns).
+    """The rewards, with a part of the rewards of second answers added to first answers (Kevin,
+    section 3.2, for two turns). The part is the discount times the mean reward of the second
+    answers that follow the first answer.
 
     A reward of None stays None, and counts in no mean.
 
     Args:
-        parents: number of the answer that each answer follows; None at the first turn.
+        parents: for each answer, the number of the answer that it follows; None for first answers.
     """
     later: dict[int, list[Reward]] = defaultdict(list)
     for reward, parent in zip(rewards, parents, strict=True):
@@ -91,7 +93,8 @@ def credits_of(
 
     Args:
         groups: a key for each answer; answers with equal keys are compared.
-        outcomes: None where our side failed. Such an answer gets None, and changes no other's.
+        outcomes: None if a fault of ours prevented the judgement. The credit of such an answer is
+            None, and the answer does not change the credit of others.
         rewards: as `rewards_of` or `flowed_back` returns them.
     """
     members: dict[Hashable, list[int]] = defaultdict(list)
@@ -127,15 +130,15 @@ def _advantages(rewards: Sequence[float | None], objective: Objective) -> list[f
 
 
 def plan_mark(tokenizer: "PreTrainedTokenizerBase") -> int | None:
-    """The id of the token that ends a plan; None if the vocabulary has no such token."""
+    """The id of the token that ends a plan; None if no single token does."""
     return tokenizer.get_vocab().get(PLAN_END)
 
 
 def plan_length(tokens: list[int], tokenizer: "PreTrainedTokenizerBase", mark: int | None) -> int:
-    """How many tokens of an answer there are up to the end of its plan; 0 without a plan.
+    """The number of an answer's tokens up to the end of its plan; 0 without a plan.
 
     Args:
-        mark: as `plan_mark` returns it. None: the mark is several tokens.
+        mark: as `plan_mark` returns it. None: the end of a plan has several tokens.
     """
     if mark is not None:
         return tokens.index(mark) + 1 if mark in tokens else 0

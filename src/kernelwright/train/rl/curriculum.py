@@ -16,12 +16,12 @@ from kernelwright.core.errors import UsageError
 from kernelwright.train.rl import recipe
 
 TRIES = 64
-"""The most weighted draws for one place of a step. After them, any program that is not barred is
-taken."""
+"""The most attempts to draw a program by weight. After these attempts, any program that is not
+barred is taken."""
 
 
 class Name(NamedTuple):
-    """A program, by its place among those to learn from."""
+    """The name of a training program: its level, and its number within the level."""
 
     level: int
     number: int
@@ -33,9 +33,9 @@ class Promotion:
 
     before: int
     after: int
-    """Stages, from 0."""
+    """`before` and `after` are numbers of stages; the first stage has number 0."""
     solved: float | None
-    """Share of programs that were solved; None where the stage's steps or minutes were used up."""
+    """Share of solved programs; None if the stage ended because its steps or minutes were over."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -46,16 +46,17 @@ class CurriculumState:
     steps_in_stage: int = 0
     seconds_in_stage: float = 0.0
     recent: list[float] = field(default_factory=list)
-    """Share of right answers to each of the last programs of the stage's highest level."""
+    """For each of the last programs of the stage's highest level, the share of right answers."""
     draws: Counter[Name] = field(default_factory=Counter)
-    """How often each program was drawn."""
+    """Program -> number of draws."""
     visits: dict[Name, list[float]] = field(default_factory=dict)
-    """Program -> share of right answers at its last visits."""
+    """Program -> the share of right answers at each of its last visits."""
     barred: set[Name] = field(default_factory=set)
-    """Never drawn again."""
+    """Programs that are never drawn again."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers: keys of JSON objects are texts alone, so tables become lists."""
+        """The state as plain lists and numbers. Keys of JSON objects must be texts, so tables
+        become lists."""
         return {
             "stage": self.stage,
             "steps_in_stage": self.steps_in_stage,
@@ -80,7 +81,7 @@ class CurriculumState:
 
 
 class Curriculum:
-    """Draws programs by the stage at hand, and passes to the next stage."""
+    """Draws programs by the levels of the present stage, and passes to the next stage."""
 
     def __init__(
         self,
@@ -92,9 +93,10 @@ class Curriculum:
     ) -> None:
         """
         Args:
-            sizes: level -> programs to learn from.
-            right_teaches: programs whose answers are all right teach which of them is fast.
-            is_even: no program is drawn again before all others of its level, as in epochs.
+            sizes: level -> number of training programs.
+            right_teaches: whether a program teaches speed if all its answers are right.
+            is_even: whether a program is drawn again only after all others of its level, as in
+                epochs.
 
         Raises:
             UsageError: a stage has a level without programs, or no level at all.
@@ -146,7 +148,7 @@ class Curriculum:
         return name
 
     def _chosen(self, level: int, rng: random.Random, taken: set[Name]) -> Name:
-        """Choose by `weight`, or with `is_even` a program that was drawn least often."""
+        """Choose a program by `weight`. With `is_even`, choose a program with the fewest draws."""
         # A level may have tens of thousands of programs, too many to weigh all for each draw. So a
         # draw is accepted by the program's weight. Tries are bounded: all may be taken or barred.
         for _ in range(0 if self._is_even else TRIES):
@@ -170,8 +172,8 @@ class Curriculum:
     def weight(self, name: Name) -> float:
         """The probability that a draw of this program is accepted, 0 to 1.
 
-        It is `dull_weight` if the last visits taught nothing: no answer was right, or, unless
-        `right_teaches`, all were.
+        The weight is `dull_weight` if the last visits taught nothing: no answer was right, or all
+        answers were right (unless `right_teaches`). A barred program has 0, all others have 1.
         """
         if name in self.state.barred:
             return 0.0
@@ -199,10 +201,11 @@ class Curriculum:
         self.state.barred.add(name)
 
     def stepped(self, seconds: float) -> Promotion | None:
-        """Count a finished step, and pass to the next stage if this one is solved or used up.
+        """Count a finished step. Pass to the next stage if the present stage is solved, or its
+        steps or minutes are over.
 
         Args:
-            seconds: that the step took.
+            seconds: the duration of the step.
 
         Returns:
             The promotion; None if the stage goes on or is the last.
@@ -260,9 +263,11 @@ def _levels(stage: recipe.CurriculumStage, sizes: Mapping[int, int]) -> dict[int
 
 
 def _apportioned(mix: Mapping[int, float], number: int, rng: random.Random) -> Counter[int]:
-    """How many of `number` programs each level gets: its share rounded down, the rest by chance.
+    """The number of programs of each level, `number` in total. Each level gets its share, rounded
+    down; the rest is drawn by chance.
 
-    Chance is weighted by what rounding cut off, so a rare level is not left out of every step.
+    The chance of a level is the fraction that rounding removed, so that a rare level is not left
+    out of every step.
     """
     counts = Counter({level: int(share * number) for level, share in mix.items()})
     rests = [share * number - counts[level] for level, share in mix.items()]

@@ -52,7 +52,8 @@ def _codes(verdicts: Iterable[Verdict | None]) -> Record:
 
 
 def _reached(outcomes: Iterable[Outcome | None]) -> Record:
-    """How far answers came, and how many were refused for cheating."""
+    """The number of answers by the last stage that they reached, and the number that were refused
+    for cheating."""
     known = [outcome for outcome in outcomes if outcome is not None]
     counts = Counter(outcome.reached for outcome in known)
     return {
@@ -97,7 +98,7 @@ def modelled_of(outcomes: Iterable[Outcome | None]) -> list[float]:
 
 
 def faster(verdicts: Iterable[Verdict | None]) -> int:
-    """How many candidates are right and faster than PyTorch beyond chance."""
+    """The number of candidates that are right, and faster than PyTorch beyond chance."""
     return sum(
         verdict is not None and verdict.accepted and verdict.is_faster for verdict in verdicts
     )
@@ -109,10 +110,8 @@ def geometric_mean(values: Sequence[float]) -> float | None:
 
 
 def _groups(groups: Sequence[Hashable], outcomes: Sequence[Outcome | None]) -> Record:
-    """How many groups have both right and wrong answers ("mixed"), right or wrong ones alone.
-
-    Answers without an outcome do not count.
-    """
+    """The numbers of groups with right and wrong answers ("mixed"), with right answers alone, and
+    with wrong answers alone. Answers without an outcome do not count."""
     kinds: dict[Hashable, set[bool]] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if outcome is not None:
@@ -140,7 +139,7 @@ def _by_level(rollouts: Sequence[Rollout], settled: Settled) -> Record:
 
 
 def flat(line: Record, where: str = "") -> dict[str, float]:
-    """The numbers of a record as curves: "reward/mean"."""
+    """The numbers of a record under flat names, "reward/mean" for example, for TensorBoard."""
     figures: dict[str, float] = {}
     for name, value in line.items():
         if isinstance(value, dict):

@@ -1,8 +1,9 @@
-"""Learning from rows: TRL's trainer, with passes of equal numbers of tokens in place of answers.
+"""Learning from rows with TRL's trainer. A pass has a limited number of tokens, not of answers.
 
-All losses but drpo are TRL's (`_compute_loss`). A term of drpo's loss spans all answers of a group,
-which may lie in different passes. So drpo's gradient with respect to log-probabilities is taken
-over the whole update first (`objectives.drpo`). Each pass then only carries it on to the weights.
+All losses except drpo are TRL's (`_compute_loss`). A term of drpo's loss needs all answers of a
+group, and these may be in different passes. So the gradient of drpo's loss with respect to
+log-probabilities is computed first, over the whole update (`objectives.drpo`). The passes then
+carry this gradient back to the weights.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,8 @@ IGNORED = -100
 
 
 class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
-    """Turns rows into gradients. It has no loop of its own: the caller of `learn` decides when, and
-    takes the optimiser's last step."""
+    """Turns rows into gradients. The class has no training loop: the caller of `learn` decides when
+    to learn, and takes the last step of the optimiser."""
 
     recipe: RlRecipe
 
@@ -63,10 +64,10 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         self.remove_callback(PrinterCallback)  # records and progress say it already
 
     def learn(self, model: Any, rows: Sequence[LearnedRow]) -> torch.Tensor:
-        """Make all updates of a step but for the last one's optimiser step, which the caller takes.
+        """Make all updates of a step. The caller takes the optimiser step of the last update.
 
         Args:
-            rows: of all processes, the same in each.
+            rows: the rows of all processes. All processes get the same rows.
 
         Returns:
             The mean loss of the updates, a scalar. Gradients of the last update are in the model.
@@ -96,7 +97,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         ]
 
     def _update(self, model: Any, rows: Sequence[LearnedRow]) -> torch.Tensor:
-        """Add the gradients of one update to the model's; returns the update's loss."""
+        """Add the gradients of an update to those of the model; return the loss of the update."""
         if self._is(Loss.DRPO):
             loss, gradients = self._whole_gradient(model, rows)
             # Groups of one kind have no gradient: their passes would cost time and change nothing.
@@ -120,9 +121,9 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         """Run the rows forward and backward, in passes of at most `micro_tokens`.
 
         Args:
-            gradients: for each row, (its answer's tokens,) the loss's gradient with respect to
-                log-probabilities. None: TRL's loss is taken.
-            row_weight: factor of a row's loss in the whole; for TRL's loss only.
+            gradients: for each row, the gradient of the loss with respect to log-probabilities,
+                (tokens of the answer,). None: the loss is TRL's.
+            row_weight: factor of a row in the loss of the update; for TRL's loss only.
 
         Returns:
             The sum of the losses of this process's passes, a scalar.
@@ -228,9 +229,9 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         answers.
 
         Args:
-            attention_mask: 1 on answers alone: rows are padded behind, where a causal model does
-                not look, and so it is given no mask.
-            logits_to_keep: T; requests are in `input_ids` too.
+            attention_mask: 1 on answers alone. The model gets no mask: padding is at the end of
+                rows, and a causal model does not attend to later tokens.
+            logits_to_keep: T, because `input_ids` has the requests too.
         """
         del logits_to_keep
         labels = input_ids.masked_fill(attention_mask == 0, IGNORED)
@@ -285,7 +286,8 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
 
 
 def _never_asked(**_: Any) -> list[float]:
-    """Stands for the reward function that TRL's trainer insists on. Rewards come with the batch.
+    """The reward function that TRL's trainer requires. It is never called, because rewards come
+    with the batch.
 
     Raises:
         AssertionError: always; TRL's own loop is not used.

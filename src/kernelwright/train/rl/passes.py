@@ -17,7 +17,7 @@ from kernelwright.train.rl.credit import Credit
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class LearnedRow:
-    """An answer that is learnt from."""
+    """An answer with its credit: a row of a batch."""
 
     text: Text
     credit: Credit
@@ -84,10 +84,11 @@ def tensors(
 
 
 def spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
-    """Lay out values on a batch: (B, T) float32, 0 where the mask is false.
+    """Put values on the tokens of answers: (B, T) float32, 0 where the mask is false.
 
     Args:
-        values: for each row that has answer tokens, (their number,), in the order of the rows.
+        values: for each row with answer tokens, an array (answer tokens,), in the order of the
+            rows.
         mask: (B, T) bool, true on the answers' tokens.
     """
     rows = np.zeros(mask.shape, dtype=np.float32)
@@ -100,15 +101,15 @@ def passes_of(
 ) -> list[list[int]]:
     """The passes of one process: for each pass, the numbers of its rows.
 
-    Every process makes the same number of passes, because sharded weights are gathered in each of
-    them. In the same pass all have the same number of rows, because figures of rows are gathered.
-    A process that lacks a row gets `~number`, with the number of a row that another process has.
-    The caller makes that row count for nothing.
+    All processes make the same number of passes, because each pass gathers sharded weights. In a
+    pass, all processes have the same number of rows, because figures of rows are gathered too. A
+    process that lacks a row gets `~number`, where another process has the row `number`. The caller
+    must not count such a row (`blank`).
 
     Args:
         lengths: tokens of each row.
-        micro_tokens: most tokens of a pass of one process, padding included. A longer row is the
-            only one of its process in the pass.
+        micro_tokens: the most tokens of a pass of one process, padding included. A longer row is
+            alone in its pass.
     """
     passes = []
     for numbers in micro_batches(lengths, micro_tokens, processes=processes):
@@ -119,8 +120,8 @@ def passes_of(
 
 
 def blank(row: LearnedRow) -> LearnedRow:
-    """The same tokens as a row without an answer: all of them belong to the request. Such a row
-    keeps processes in step and adds nothing to any sum."""
+    """A row with the same tokens, all of which belong to the request. Such a row fills up a pass
+    and adds nothing to any sum."""
     text = Text([*row.text.prompt, *row.text.answer], [])
     old = None if row.old_logps is None else row.old_logps[:0]
     reference = None if row.reference_logps is None else row.reference_logps[:0]

@@ -1,7 +1,7 @@
-"""Answers of a pool in place of a writer: stored tokens, verdicts and log-probabilities.
+"""Answers from a pool, in place of a writer: stored tokens, verdicts and log-probabilities.
 
-Any number of runs can learn from the same verdicts, each for several epochs, without a GPU that
-judges. Ratios and KL are taken against the policy that wrote the pool.
+Any number of runs can learn from the same verdicts, each for several epochs, without a GPU for
+judging. Ratios and KL compare with the policy that wrote the pool.
 """
 
 from collections.abc import Sequence
@@ -34,19 +34,20 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 LEAST = 2
-"""The fewest answers to a program that can be compared."""
+"""The fewest answers of a group. A single answer cannot be compared."""
 
 
 class PooledAnswers:
-    """Answers questions about a pool's programs from the pool, as an `Asker` does by writing."""
+    """Gives stored answers to the programs of a pool. The interface is that of `Asker`, which has
+    answers written."""
 
     def __init__(
         self, folder: Path, tokenizer: "PreTrainedTokenizerBase", recipe: RlRecipe
     ) -> None:
         """
         Raises:
-            UsageError: the folder holds no pool, the pool was written or judged otherwise than the
-                recipe says, or no program in it has answers to compare.
+            UsageError: the folder has no pool; the pool has another temperature, precision or mode
+                than the recipe; or no program of the pool has enough answers to compare.
         """
         self._tokenizer = tokenizer
         self.lock_wait_s = 0.0
@@ -78,7 +79,7 @@ class PooledAnswers:
     ) -> list[Rollout]:
         """At most `samples` stored answers to each question, with their verdicts.
 
-        Judged answers come first, the greedy one before all. Answers without a candidate follow.
+        The greedy answer is first, then other judged answers, then answers without a candidate.
         """
         del sampling  # the answers are written
         return [
@@ -114,9 +115,9 @@ class PooledAnswers:
 
 
 def _members(program: PoolProgram) -> list[PoolAnswer]:
-    """The answers of the policy that are known to be right or wrong, judged ones first.
+    """The answers of the policy that are known to be right or wrong. Judged answers are first.
 
-    The teacher's answers are left out: they have no tokens and no log-probabilities.
+    The teacher's answers are left out, because they have no tokens and no log-probabilities.
     """
     settled = [
         answer
@@ -127,7 +128,7 @@ def _members(program: PoolProgram) -> list[PoolAnswer]:
 
 
 def _check_same(head: Record, recipe: RlRecipe, folder: Path) -> None:
-    """Refuse a pool that was made otherwise than the recipe says.
+    """Check that a pool has the temperature, precision and mode of the recipe.
 
     Stored log-probabilities hold at one temperature. Requests name precision and mode.
 

@@ -1,4 +1,4 @@
-"""A step up to its verdicts: draws programs, has answers written and judged, waits for verdicts.
+"""A step of a run, up to its verdicts: programs are drawn, answers are written and judged.
 
 Only the main process of a run does this.
 """
@@ -54,16 +54,17 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settled:
-    """The outcomes of a step's answers, each in its place."""
+    """The verdicts and outcomes of a step's answers, in the order of the answers."""
 
     verdicts: list[Verdict | None]
-    """None where there is no candidate, or our side failed."""
+    """None: the answer has no candidate, or a fault of ours prevented the judgement."""
     outcomes: list[Outcome | None]
-    """None where our side failed, or where the judge cannot use the program as a reference."""
+    """None: a fault of ours prevented the judgement, or the judge cannot use the program as a
+    reference."""
 
 
 class Practice:
-    """Makes the batch of each step, and settles it."""
+    """Makes the batch of each step, and waits for the verdicts of a batch."""
 
     def __init__(
         self,
@@ -76,7 +77,8 @@ class Practice:
     ) -> None:
         """
         Args:
-            pooled: gives the answers that are learnt from; None: the asker has them written.
+            pooled: gives the answers of training programs from a pool; None: the asker has answers
+                written.
         """
         self.recipe, self.programs, self.curriculum = recipe, programs, curriculum
         self.asker, self._judges = asker, judges
@@ -109,13 +111,11 @@ class Practice:
         )
 
     def further_turn(self, batch: Batch) -> list[Rollout]:
-        """Give the findings on wrong answers back to the model, and add its second answers to the
-        batch.
-
-        Waits for the verdicts on the first answers.
+        """Send the findings on wrong answers back to the model, and add its second answers to the
+        batch. The method waits for the verdicts on the first answers.
 
         Returns:
-            The second answers; none if the recipe has one turn.
+            The second answers; an empty list if the recipe has one turn.
         """
         if self.recipe.rollouts.turns < 2:
             return []
@@ -180,8 +180,8 @@ class Practice:
     # -- programs
 
     def _questions(self, step: int) -> list[Question]:
-        """The questions of a step. A program that turns out to be a benchmark's task gives way to
-        another."""
+        """The questions of a step. If a drawn program is a task of a benchmark, another program is
+        drawn."""
         names = self.curriculum.draw(
             self.recipe.rollouts.programs, derive(self.recipe.seed, "programs", step)
         )
@@ -196,7 +196,7 @@ class Practice:
         return questions
 
     def question(self, name: Name) -> Question | None:
-        """The question about a program to learn from; None if it is a benchmark's."""
+        """The question about a training program; None if the program is a task of a benchmark."""
         return self.question_of(name, self.programs.train[name.level][name.number])
 
     def question_of(self, name: Name, source: ProgramSource) -> Question | None:
@@ -211,7 +211,7 @@ class Practice:
     # -- going on
 
     def saved(self, batch: Batch) -> dict[str, Any]:
-        """A batch that is not learnt from yet, as plain data and arrays."""
+        """A batch that the model has not learned from yet, as plain data and arrays."""
         return {
             "step": batch.step,
             "stage": batch.stage,
@@ -220,7 +220,7 @@ class Practice:
         }
 
     def restored(self, values: Mapping[str, Any]) -> Batch:
-        """The batch that `saved` described. Its answers are read and judged again."""
+        """The batch that `saved` returned. Its answers are read and judged again."""
         names = {Name(*line["name"]) for line in values["rollouts"]}
         questions = {name: self.question(name) for name in names}
         rollouts = restored(
@@ -240,10 +240,11 @@ class Practice:
 
 
 def outcome_of(rollout: Rollout, verdict: Verdict | None) -> Outcome:
-    """The outcome of an answer. A correct one has its estimated speed-up too, timed or not.
+    """The outcome of an answer. A correct answer also has its estimated speed-up, even if the
+    answer was timed.
 
     Args:
-        verdict: None if the answer holds no candidate.
+        verdict: None if the answer has no candidate.
     """
     candidate = rollout.answer.candidate
     if verdict is None or not verdict.accepted or candidate is None:
@@ -253,10 +254,10 @@ def outcome_of(rollout: Rollout, verdict: Verdict | None) -> Outcome:
 
 
 def content_of_answer(rollout: Rollout) -> str:
-    """The digest of program and candidate, the same for equal texts.
+    """The digest of the texts of program and candidate.
 
     Raises:
-        AssertionError: the answer holds no candidate.
+        AssertionError: the answer has no candidate.
     """
     assert rollout.answer.candidate is not None
     return content_of(rollout.question.reference, rollout.answer.candidate.source)

@@ -1,4 +1,5 @@
-"""The programs of a run, to learn from and held out. They are read from files, or drawn first."""
+"""The programs of a run: training programs and held-out programs. They are read from files. A run
+can also draw programs into a file first."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,12 +28,12 @@ from kernelwright.train.rl.recipe import RlRecipe
 DRAWN = "programs.jsonl"
 """The file of drawn programs in the run's folder."""
 PARSED = 4096
-"""The most programs that are kept parsed."""
+"""The most parsed programs in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """A program as files have it."""
+    """A program as text, as read from a file."""
 
     level: int
     """The number of calls."""
@@ -60,18 +61,21 @@ def programs_of(
     say: Say,
     stored: Iterable[PoolProgram] = (),
 ) -> TrainingPrograms:
-    """Read all programs, each once, and put each on one side: to learn from, or held out.
+    """Read all programs, and divide them into training programs and held-out programs. A program
+    that occurs several times is read once.
 
-    Programs to learn from may still be a benchmark's here. `opened` sees that when they are used.
+    A training program may be a task of a benchmark. `opened` finds such programs when they are
+    used.
 
     Args:
-        folder: of the run; programs to draw are drawn into it, once.
-        workers: processes that draw.
-        stored: programs of a pool, which are learnt from. Then the recipe's own programs, where it
-            has any, are held out.
+        folder: the folder of the run, where programs are drawn into a file.
+        workers: the number of processes that draw.
+        stored: programs of a pool: the training programs of the run. All programs of the recipe are
+            then held out.
 
     Raises:
-        UsageError: a file cannot be read or has no programs, or nothing is held out.
+        UsageError: a file cannot be read or has no programs, or no program is held out or left for
+            training.
     """
     programs = TrainingPrograms()
     files = [Path(name) for name in recipe.programs.files]
@@ -128,10 +132,10 @@ def _chosen(held: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[Program
 
 @lru_cache(PARSED)
 def opened(source: ProgramSource, avoid: tuple[str, ...]) -> Program | None:
-    """The program; None where it is a benchmark's, and so not for training.
+    """The parsed program; None if the program is a task of a benchmark, which must not be used.
 
     Args:
-        avoid: files of fingerprints, beside the benchmarks that are shipped.
+        avoid: files of fingerprints of further tasks, in addition to the shipped benchmarks.
 
     Raises:
         UsageError: the text is no program.
@@ -144,7 +148,8 @@ def opened(source: ProgramSource, avoid: tuple[str, ...]) -> Program | None:
 
 
 def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
-    """Draw the recipe's programs into `out`, or finish a file that was cut short. Returns `out`."""
+    """Draw the recipe's programs into `out`, or complete the file of an interrupted run; return
+    `out`."""
     groups = tuple(
         LevelGroup(name=f"level {level}", level=int(level), num=number, may_lack=True)
         for level, number in recipe.programs.draw.items()
@@ -161,8 +166,8 @@ def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
 
 
 def _is_whole(file: Path, number: int) -> bool:
-    """Whether a file has all programs. Another version may have drawn them: a run that is resumed
-    keeps the programs that it began with."""
+    """Whether a file has all programs. A resumed run keeps the programs that it began with, even if
+    another version of kernelwright drew them."""
     record.cut_torn_line(file)
     if not file.exists():
         return False
@@ -170,10 +175,11 @@ def _is_whole(file: Path, number: int) -> bool:
 
 
 def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
-    """Programs, and the side that a data set says they are on.
+    """Programs, each with its side in the data set: training or validation. The side is None for a
+    file that names no side.
 
     Raises:
-        UsageError: a file that is not there, is broken, or holds no program.
+        UsageError: a file is missing or broken, or has no program.
     """
     for path in [part for file in files for part in _parts(file)]:
         if not path.is_file():
@@ -189,7 +195,8 @@ def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """A folder of `data build` has a file for each side."""
+    """The files of a path. A folder of `data build` has a file for training and a file for
+    validation."""
     sides = (TRAIN, VALIDATION)
     return [path / f"{side}.jsonl" for side in sides] if path.is_dir() else [path]
 

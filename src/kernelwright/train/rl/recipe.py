@@ -23,14 +23,14 @@ from kernelwright.train import recipe as supervised
 from kernelwright.train.recipe import Decay, Dtype, TrainingBudget
 
 LOCAL = "local"
-"""The model that learns answers itself, in this process."""
+"""The policy of answers that the learning model writes itself, in this process."""
 POOL = "pool:"
-"""The text before a pool's folder. The run learns from the pool's stored answers and writes
-none."""
+"""The prefix of a pool's folder. The run learns from the stored answers of the pool, and writes no
+answers to training programs."""
 
 
 class Loss(StrEnum):
-    """The objective that rewards become; docs/rewards.md says how."""
+    """The losses, which docs/rewards.md defines."""
 
     GRPO = "grpo"
     DR_GRPO = "dr_grpo"
@@ -40,12 +40,12 @@ class Loss(StrEnum):
 
 
 class Mix(StrEnum):
-    """Which levels the programs of a step are of."""
+    """The choice of the levels of a step's programs."""
 
     STAGES = "stages"
-    """The levels of the present stage; stages follow one another."""
+    """The levels of the present stage. Stages follow one another."""
     FIXED = "fixed"
-    """The levels of the last stage from the beginning, as the baseline for curricula."""
+    """The levels of the last stage during the whole run: the baseline for curricula."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,21 +66,22 @@ class ProgramSettings:
     files: tuple[str, ...] = ()
     """JSONL of `kernelwright synth`, `data collect` or `data build`."""
     draw: Mapping[str, int] = field(default_factory=dict)
-    """Level -> programs that are drawn for this run, beside those of files."""
+    """Level -> number of programs that are drawn for this run, in addition to those of files."""
     avoid: tuple[str, ...] = ()
-    """Files of `kernelwright data fingerprints`: tasks to keep clear of beside the shipped ones."""
+    """Files of `kernelwright data fingerprints`: tasks that must not be used for training. The
+    tasks of the shipped benchmarks are never used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurriculumStage:
-    """The levels of a stage, and when it ends at the latest."""
+    """The levels of a stage, and the latest end of the stage."""
 
     levels: Mapping[str, float]
-    """Level -> weight. The highest level is the one that promotion asks about."""
+    """Level -> weight. The programs of the highest level decide about the promotion."""
     max_steps: int | None = None
-    """The next stage begins after so many steps in any case."""
+    """The most steps of the stage."""
     max_minutes: float | None = None
-    """The next stage begins after so many minutes of training in any case."""
+    """The most minutes of training in the stage."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,44 +92,46 @@ class CurriculumSettings:
     stages: tuple[CurriculumStage, ...] = ()
     """The stages in order. Without stages, all levels have equal shares."""
     promote_at: float = 0.5
-    """Share of programs of the stage's highest level that ends the stage: of held-out programs,
-    solved greedily, or of the last `promote_after` programs that were trained on, by answers."""
+    """The stage ends when this share is reached at its highest level. The share is measured in two
+    ways: greedy answers to held-out programs, and answers to the last `promote_after` training
+    programs."""
     promote_after: int = 128
-    """The number of latest programs of the stage's highest level over which the share in
-    training is taken."""
+    """The number of training programs of the highest level over which the share is taken."""
     visits: int = 2
-    """The number of last visits that decide whether a program is dull: all answers were right in
-    each of them, or all wrong."""
+    """A program is dull if all answers of its last visits were right, or all were wrong. This is
+    the number of these visits."""
     dull_weight: float = 0.25
-    """The factor by which a dull program is drawn less, because its groups teach nothing."""
+    """The weight of a dull program in the draws, because its groups teach nothing. Other programs
+    have 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rollouts:
-    """Answers of a step: `programs` times `group`."""
+    """The answers of a step: `programs` times `group`."""
 
     programs: int = 128
     group: int = 8
+    """Answers to each program."""
     policy: str = LOCAL
-    """"local"; "openai:URL#model", a server that is given the weights after each step; or
-    "pool:FOLDER", the judged answers of `kernelwright data pool`."""
+    """"local": the learning model. "openai:URL#model": a server, which gets the weights after each
+    step. "pool:FOLDER": the judged answers of `kernelwright data pool`."""
     served: str = ""
-    """The folder that the server reads its model from; weights are written there."""
+    """The folder from which the server reads its model. The trainer writes the weights there."""
     turns: int = 1
-    """2: the judge's finding goes back to the model, which answers again."""
+    """2: the model reads the judge's finding on a wrong answer, and answers again."""
     retries: int = 2
-    """Second answers to each wrong first answer; they are compared with each other."""
+    """The number of second answers to each wrong first answer. They form a group."""
     discount: float = 0.5
-    """Share of the mean reward of its second answers that a wrong first answer earns (Kevin,
-    section 3.2). Not for `drpo`, which reads no reward of wrong answers."""
+    """A wrong first answer earns this share of the mean reward of its second answers (Kevin,
+    section 3.2). Not for `drpo`, which reads no rewards of wrong answers."""
     ahead: int = 0
-    """1: the next step's answers are written and judged while this one's are learnt from."""
+    """1: while the model learns from a step, the answers of the next step are judged."""
     temperature: float = 1.0
     max_tokens: int = 2048
 
     @property
     def pool(self) -> str:
-        """The folder of the pool that is learnt from; empty where answers are written."""
+        """The folder of the pool; "" if answers are written."""
         return self.policy.removeprefix(POOL) if self.policy.startswith(POOL) else ""
 
     def sampling(self, seed: int) -> Sampling:
@@ -137,7 +140,7 @@ class Rollouts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RlJudgingSettings(pool.JudgingSettings):
-    """As for pools, on any machines."""
+    """The settings of judging, as for pools, and the machines that judge."""
 
     cluster: str = ""
     """The address of a Ray cluster, HOST:PORT or "auto". Empty: this machine."""
@@ -150,22 +153,23 @@ class Objective:
     loss: Loss = Loss.GRPO
     reward: str = "rule_and_execution"
     updates: int = 1
-    """Optimiser steps for the answers of a step. Each optimiser step learns from its own share
-    of the programs."""
+    """The number of optimiser steps in a step of the run. Each optimiser step learns from its own
+    share of the programs."""
     clip_low: float = 0.2
-    """Ratios of new to old probability count from 1 - clip_low to 1 + clip_high; not for drpo."""
+    """Ratios of new to old probability are clipped to 1 - clip_low and 1 + clip_high. Not for
+    drpo."""
     clip_high: float = 0.2
     alpha: float = 0.1
     """hrd: factor of the plan's advantage."""
     kl: float = 0.0
-    """Coefficient of the KL divergence from the model that the run began with, a token. AutoTriton
-    and DRTriton's GRPO have this term. 0: no reference model is kept."""
+    """Coefficient of the KL divergence from the model at the start of the run, for each token.
+    AutoTriton and DRTriton's GRPO have this term. 0: there is no reference model."""
     power: float = 1.0
     """power_speed, one_plus_power: the exponent of the speed-up."""
     correct_share: float = 0.3
     """mixed: the weight of correctness, which is beta in TritonRL."""
     max_speedup: float = 2.0
-    """hierarchical, mixed: speed-up beyond this earns no more."""
+    """hierarchical, mixed: the largest speed-up that counts; a larger speed-up earns no more."""
     temperature: float = 0.1
     """drpo: lambda, the temperature of the weights among right answers."""
     tau: float = 5.0
@@ -173,16 +177,18 @@ class Objective:
     beta: float = 100.0
     """drpo: coefficient of the squared hinge."""
     delta: float = 0.001
-    """drpo: the KL divergence that costs nothing."""
+    """drpo: the KL divergence up to which the hinge is 0."""
     contrasts_right: bool = False
-    """drpo: groups that are all right teach which of them is fast."""
+    """drpo: a group with right answers alone teaches which of these answers are fast."""
     by_kernel: bool = False
-    """Tokens of a wrong answer's kernels are credited by the verdicts on these kernels
-    (`rl.by_kernel`), from a pool with `choice.steps`. Not for drpo, which reads no advantages."""
+    """In a wrong answer, the verdict on a step decides the credit of the step's tokens
+    (`rl.by_kernel`). This needs a pool with `choice.steps`. Not for drpo, which reads no
+    advantages."""
 
     @property
     def right_teaches(self) -> bool:
-        """Whether answers that are all right may get different credit, for their speed."""
+        """Whether the answers of a group with right answers alone get different credit, for their
+        speed."""
         if self.loss is Loss.DRPO:
             return self.contrasts_right
         return self.reward not in ("rule_and_execution", "partial_credit")
@@ -196,7 +202,7 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RlOptimizerSettings(supervised.OptimizerSettings):
-    """AdamW; other defaults than where a model is trained from nothing."""
+    """Settings of AdamW, with other defaults than in supervised training."""
 
     learning_rate: float = 1e-5
     decay: Decay = Decay.CONSTANT
@@ -227,7 +233,7 @@ class RlValidationSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audits:
-    """The most rewarded candidates, judged again in guests of their own."""
+    """How often the fastest correct candidates are judged again, `fresh`, and how many."""
 
     every_steps: int = 20
     candidates: int = 4

@@ -1,7 +1,7 @@
-"""Answers of a step: has them written, reads them, and hands their candidates to the judges.
+"""The answers of a step: they are written by a writer, read, and handed to the judges.
 
-The written tokens are kept and learnt from. A text that is tokenised again may give other tokens,
-whose log-probabilities are not those of the tokens that were drawn.
+The model learns from the tokens that were written, and never from a text that is tokenised again.
+Tokenising may give other tokens than those drawn, with other log-probabilities.
 """
 
 import time
@@ -35,15 +35,14 @@ if TYPE_CHECKING:
 
 ORIGIN = "rl"
 READ = 4096
-"""The most texts whose reading is remembered. A trained policy writes the same texts again and
-again."""
+"""The most answers in the cache of read texts. A trained policy often writes the same text."""
 CANDIDATE = "candidate"
-"""The name under which answers with a candidate are counted. Other answers are counted by the
-reason why they have none."""
+"""The name under which answers with a candidate are counted. Other answers are counted by their
+`Malformed` reason."""
 
 
 class Judges(Protocol):
-    """`verify.many.standing.StandingJudges`, or what tests have in its place."""
+    """The interface of `verify.many.standing.StandingJudges`; tests have other judges."""
 
     num_judged: int
 
@@ -67,7 +66,7 @@ class Question:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Rollout:
-    """One answer to a question: its tokens, the answer read out of them, and the judge's future."""
+    """An answer to a question: its tokens, the text and candidate, and the finding of the judge."""
 
     question: Question
     turn: int = 0
@@ -80,24 +79,25 @@ class Rollout:
     is_cut_off: bool = True
     answer: Answer = field(default_factory=lambda: read_answer("", origin=ORIGIN))
     future: "Future[JudgedCandidate] | None" = None
-    """None where there is no candidate."""
+    """The finding of the judge; None if the answer has no candidate."""
     logps: np.ndarray | None = None
-    """(its tokens,) float32, of the policy that wrote it; None where the trainer computes them."""
+    """(answer tokens,) float32: log-probabilities of the policy that wrote the answer. None if the
+    trainer computes them."""
     steps: tuple[JudgedStep, ...] = ()
-    """Verdicts on its steps, from a pool that has them."""
+    """Verdicts on the steps of the answer, if its pool has them."""
 
     @property
     def group(self) -> tuple[Name, int, int]:
-        """The key of the answers that are compared with this one: those to the same request.
+        """The key of the answer's group: the answers to the same request.
 
-        Second answers to different first answers have different requests, so the first answer's
-        seed is part of the key.
+        Second answers to different first answers have different requests. So the seed of the first
+        answer is part of the key.
         """
         return self.question.name, self.turn, 0 if self.parent is None else self.parent.seed
 
     @property
     def counted_as(self) -> str:
-        """`CANDIDATE`, or why the answer holds none: a member of `Malformed`."""
+        """`CANDIDATE`, or the reason why the answer has no candidate (`Malformed`)."""
         if self.answer.candidate is not None:
             return CANDIDATE
         if self.is_cut_off:
@@ -106,7 +106,7 @@ class Rollout:
         return self.answer.malformed
 
     def finding(self) -> JudgedCandidate | None:
-        """Wait for the judge's finding; None if the answer holds no candidate.
+        """Wait for the judge's finding; None if the answer has no candidate.
 
         Raises:
             UsageError, InfraError: no judge can be started.
@@ -115,10 +115,10 @@ class Rollout:
 
 
 class Asker:
-    """Has answers written, reads them, and hands their candidates to the judges.
+    """Sends questions to a writer, reads its answers, and hands their candidates to the judges.
 
-    A request's candidates are handed in once all its answers are written, while the model still
-    writes answers to other requests.
+    When all answers to a request are written, their candidates go to the judges. The writer
+    continues with other requests meanwhile.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Asker:
         """
         Args:
             request: makes the request for a program, with the run's precision and mode.
-            device: that answers are written on.
+            device: the device on which answers are written.
         """
         self._tokenizer, self._writer, self._judges = tokenizer, writer, judges
         self._request, self._device = request, device
@@ -142,9 +142,10 @@ class Asker:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Hold the GPU for this process's own computing: nobody takes times meanwhile.
+        """A context in which this process computes on the GPU, and no process takes times.
 
-        Not to be nested. The time until the GPU was free is added to `lock_wait_s`.
+        Such contexts must not be nested. The time of waiting for the GPU is added to
+        `lock_wait_s`.
         """
         began = time.monotonic()
         with self._judges.undisturbed(), computing(self._device):
@@ -163,7 +164,7 @@ class Asker:
     def ask(
         self, questions: Sequence[Question], *, samples: int, sampling: Sampling
     ) -> list[Rollout]:
-        """Have `samples` answers to each question written; they are judged in the background.
+        """Write `samples` answers to each question. The answers are judged in the background.
 
         Returns:
             The answers to the first question, then those to the second, and so on.
@@ -189,10 +190,11 @@ class Asker:
     def ask_again(
         self, before: Sequence[Rollout], *, samples: int, sampling: Sampling
     ) -> list[Rollout]:
-        """Have `samples` second answers written after each wrong first answer and its finding.
+        """Write `samples` second answers to each wrong first answer. The request has the first
+        answer and the finding of the judge.
 
         Args:
-            before: wrong first answers. Their findings are waited for.
+            before: wrong first answers. The method waits for their findings.
         """
         rollouts = []
         for first in before:
@@ -214,9 +216,10 @@ class Asker:
         return rollouts
 
     def take(self, rollouts: Sequence[Rollout]) -> None:
-        """Read answers from tokens that are written, and hand their candidates to the judges.
+        """Read answers from written tokens, and hand their candidates to the judges.
 
-        Resumed runs call this for answers that a checkpoint kept. Not from two threads at once.
+        Resumed runs call this method for the answers of a checkpoint. Two threads must not call it
+        at the same time.
         """
         self._read_all(rollouts)
         by_program: dict[str, list[Rollout]] = defaultdict(list)
@@ -268,8 +271,8 @@ def _keep(rollout: Rollout, written: WrittenTokens) -> None:
 
 
 def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
-    """Plain data from which a resumed run makes its pending answers again. Texts and verdicts are
-    left out: both follow from the tokens."""
+    """Answers as plain data for a checkpoint. Texts and verdicts are left out, because a resumed
+    run gets them from the tokens."""
     # Parents are left out too: second answers are written when a batch is due, never before.
     return [
         {
@@ -287,7 +290,7 @@ def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
 def restored(
     lines: Sequence[Mapping[str, Any]], questions: Mapping[Name, Question]
 ) -> list[Rollout]:
-    """The rollouts that `saved` described, to be read and judged again."""
+    """The rollouts that `saved` returned. The caller has them read and judged again (`take`)."""
     return [
         Rollout(
             question=questions[Name(*line["name"])],

@@ -1,4 +1,5 @@
-"""The main process's work beside learning: answers, credit, validation, audits, records."""
+"""The work of the main process in addition to learning: answers, credit, validation, audits,
+records."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
 
 AUDITS, EXAMPLES = "audits.jsonl", "examples.jsonl"
 STATE, PENDING = "rounds.json", "pending.pt"
-"""In checkpoints: where curriculum and watch stand; answers that are not learnt from yet."""
+"""Files of a checkpoint: the state of curriculum and watch; the answers that the model has not
+learned from yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The answers that a step learns from."""
+    """The rows that a step learns from, and the record of the step."""
 
     rows: list[LearnedRow]
     record: Record
@@ -45,7 +47,8 @@ class Lesson:
 
 
 class Rounds:
-    """Lessons, validations and audits of a run, with their records; in the main process alone."""
+    """Lessons, validations and audits of a run, with their records. Only the main process has an
+    object of this class."""
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class Rounds:
         return Lesson(rows, step_record(batch, settled, rewards), written)
 
     def step_done(self, line: Record, words: str) -> None:
-        """Record a step, audit where it is time, and go on in the curriculum."""
+        """Record a step, audit if an audit is due, and count the step in the curriculum."""
         step = line["step"]
         self._say(words)
         if self.watch.is_due(step):
@@ -115,7 +118,8 @@ class Rounds:
         self._promoted(step, self.practice.curriculum.stepped(line["seconds"]["step"]))
 
     def validate(self, step: int) -> Validated:
-        """Validate, record the figures, and pass to the next stage if the held-out programs say so.
+        """Validate, and record the figures. The curriculum passes to the next stage if enough
+        held-out programs are solved.
 
         Raises:
             UsageError, InfraError: answers cannot be written or judged.
@@ -145,7 +149,8 @@ class Rounds:
         self._say(f"step {step}  stage {promotion.before} -> {promotion.after}")
 
     def _audit(self, step: int) -> float | None:
-        """Judge the noted candidates again, record the findings, and overrule what is refused.
+        """Judge the noted candidates again, and record the findings. Verdicts on refused candidates
+        are overruled.
 
         Returns:
             The mean share of GPU time in candidates' own kernels; None if it was not measured.
@@ -171,7 +176,7 @@ class Rounds:
         (folder / STATE).write_text(json.dumps(state))
 
     def restore(self, folder: Path) -> None:
-        """Take up the state that `save` wrote."""
+        """Restore the state that `save` wrote."""
         state = json.loads((folder / STATE).read_text())
         self.practice.curriculum.state = CurriculumState.from_json(state["curriculum"])
         self.practice.overruled = {
@@ -180,14 +185,15 @@ class Rounds:
         self.watch.restore(state["watch"])
 
     def save_pending(self, batches: list[Batch], folder: Path) -> None:
-        """Keep batches that are not learnt from yet, as tensors that load without pickled code."""
+        """Save batches that the model has not learned from yet, as tensors that can be loaded
+        without pickled code."""
         saved = [self.practice.saved(batch) for batch in batches]
         for step in saved:
             step["old_logps"] = [torch.from_numpy(values) for values in step["old_logps"]]
         torch.save(saved, folder / PENDING)
 
     def restore_pending(self, folder: Path) -> list[Batch]:
-        """The batches that a checkpoint kept; empty if the run goes on from weights alone."""
+        """The batches of a checkpoint; empty if the run continues from weights alone."""
         if not (folder / PENDING).exists():
             return []
         saved: list[dict[str, Any]] = torch.load(folder / PENDING, weights_only=True)
@@ -197,6 +203,6 @@ class Rounds:
 
 
 def _parents(rollouts: Sequence[Rollout]) -> list[int | None]:
-    """The number of the answer that each answer follows; None at the first turn."""
+    """For each answer, the number of the answer that it follows; None for first answers."""
     numbers = {id(rollout): number for number, rollout in enumerate(rollouts)}
     return [None if rollout.parent is None else numbers[id(rollout.parent)] for rollout in rollouts]

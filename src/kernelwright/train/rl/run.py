@@ -47,7 +47,7 @@ TRL_LOSS = {
     Loss.HRD: "grpo",
     Loss.DRPO: "grpo",
 }
-"""How per-token losses are averaged; drpo has a loss of its own."""
+"""Our loss -> the name of TRL's loss with the same average over tokens. drpo has its own loss."""
 
 MakeJudges = Callable[[JudgeRecipe, int | None, str, int], Any]
 """Recipe, workers, cluster, GPUs that train and write -> a context manager of `Judges`."""
@@ -59,9 +59,9 @@ def standing_judges(
     """The judges of a run, not yet started: on this machine, or on a Ray cluster.
 
     Args:
-        workers: judges at once; None: one a core.
-        cluster: address of the cluster; empty: this machine.
-        num_training: GPUs that train and write here.
+        workers: the number of judges; None: one for each core.
+        cluster: address of the cluster; "": this machine.
+        num_training: the number of GPUs of this machine that train and write.
 
     Raises:
         UsageError: the cluster cannot be used.
@@ -83,10 +83,11 @@ def train_rl(
     """Train until the budget is used or a signal comes.
 
     Args:
-        folder: of the run (train/folder.py says what is in it).
-        resume: go on with the run in `folder`.
-        workers: processes that draw programs.
-        say: told now and then how far it is.
+        folder: the folder of the run (train/folder.py lists its files).
+        resume: whether to continue the run in `folder`.
+        workers: the number of processes that draw programs.
+        say: gets lines of progress.
+        make_judges: makes the judges of the run; tests have other judges.
 
     Raises:
         UsageError: recipe, programs, model or folder cannot be used, the disk is full, or the loss
@@ -135,7 +136,7 @@ def train_rl(
 
 
 def _steps(recipe: RlRecipe, rounds: Rounds | None) -> int:
-    """Steps of the run: as given, or as many as the epochs over a pool take."""
+    """The number of steps of the run: from the budget, or from the epochs over a pool."""
     budget = recipe.budget
     if budget.epochs is None:
         return budget.steps or ENDLESS_STEPS
@@ -203,8 +204,8 @@ def _rounds(
 
 
 def _begun(start: Start, rounds: Rounds | None) -> list[Batch]:
-    """Restore the rounds from a checkpoint; returns the batches that were written but not learnt
-    from. Empty for a new run, and in all processes but the main one."""
+    """Restore the rounds from a checkpoint; return the batches that the model has not learned from.
+    The list is empty for a new run, and in all processes except the main process."""
     if start.folder is None or rounds is None:
         return []
     rounds.restore(start.folder)
@@ -223,10 +224,10 @@ def trainer_of(
     begun: Sequence[Batch],
     is_new: bool,
 ) -> RolloutTrainer:
-    """As `RolloutTrainer`.
+    """The trainer of a run. The arguments are those of `RolloutTrainer`.
 
     Args:
-        is_new: validated before its first step.
+        is_new: whether the run is new; a new run validates before its first step.
     """
     return RolloutTrainer(
         recipe=recipe,

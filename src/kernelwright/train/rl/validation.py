@@ -1,4 +1,5 @@
-"""Held-out programs, answered greedily and judged: how good the policy is, by level."""
+"""Validation: held-out programs are answered greedily and judged, and the results counted by
+level."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class Validation:
     def __init__(self, practice: Practice, *, max_tokens: int, examples: int) -> None:
         """
         Args:
-            examples: programs whose answers are kept, spread over levels.
+            examples: the number of programs whose answers are recorded, from all levels.
         """
         self._practice = practice
         self._sampling = Sampling(max_tokens=max_tokens)

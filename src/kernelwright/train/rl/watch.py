@@ -1,10 +1,10 @@
 """The watch on hacking: the fastest candidates are judged again, `fresh`, and kept on record.
 
-During training many candidates are judged in the same guest process, one after another. A policy
-that learns to deceive the judge would show it in the largest speed-ups first. Rewards do not rank
-so: under some of them all correct answers earn the same. If the second verdict differs, a guest
-was deceived, or the kernel fails at sizes that only fresh judging tries. Such a text is not
-rewarded again.
+During training many candidates are judged in the same guest process, one after another. If a policy
+learns to deceive the judge, its candidates have the largest speed-ups. So candidates are ranked by
+speed-up. Rewards would not do, because some rewards are equal for all correct answers. If the
+second verdict differs, a guest was deceived, or the kernel fails at sizes that only fresh judging
+tries. Such a text is not rewarded again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class RewardWatch:
     def __init__(self, settings: Audits, judges: Judges) -> None:
         """
         Args:
-            judges: of the grade `fresh`.
+            judges: judges of the grade `fresh`.
         """
         self._settings, self._judges = settings, judges
         self._noted: list[Noted] = []
@@ -56,7 +56,7 @@ class RewardWatch:
         outcomes: Iterable[Outcome | None],
         rewards: Iterable[Reward | None],
     ) -> None:
-        """Keep the fastest correct answers of a step in mind."""
+        """Note the fastest correct answers of a step for the next audit."""
         by_content = {answer.content: answer for answer in self._noted}
         for rollout, outcome, reward in zip(rollouts, outcomes, rewards, strict=True):
             if outcome is None or not outcome.is_correct or reward is None:
@@ -75,11 +75,11 @@ class RewardWatch:
         return step % self._settings.every_steps == 0
 
     def audit(self, step: int) -> tuple[list[Record], dict[str, Verdict]]:
-        """Judge the noted candidates again, each in a guest of its own, and forget them.
+        """Judge the noted candidates again, each in a guest of its own, and clear the notes.
 
         Returns:
-            A record of each, and content -> verdict of those that are refused now. A candidate that
-            our side failed to judge has neither.
+            A record of each candidate, and content -> verdict for candidates that are now refused.
+            A candidate has neither if a fault of ours prevented the judgement.
 
         Raises:
             UsageError, InfraError: no judge can be started.

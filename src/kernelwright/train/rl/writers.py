@@ -1,4 +1,4 @@
-"""Writers of a step's answers: a copy of the model that learns, or a server with its weights."""
+"""Writers of a step's answers: a copy of the learning model, or a server with the same weights."""
 
 import copy
 import json
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CONCURRENCY = 256
-"""Requests at once: what a server of one's own batches."""
+"""The most requests at the same time, for a server that serves this run alone."""
 RELOAD_S = 600.0
-"""Seconds that reading weights anew may take."""
+"""The most seconds that the server may need to read new weights."""
 
 Tokens = Sequence[int]
 
@@ -38,7 +38,7 @@ class AnswerWriter(Protocol):
     def write(
         self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
     ) -> Iterator[tuple[int, WrittenTokens]]:
-        """The tokens that follow each prompt, with the prompt's number, as they are done.
+        """Yield (number of the prompt, its answer's tokens) when an answer is complete.
 
         Raises:
             UsageError, InfraError: a server refuses, or fails.
@@ -47,15 +47,16 @@ class AnswerWriter(Protocol):
 
 
 class LocalWriter:
-    """A copy of the model that learns, for decoding. On a GPU the copy is in bfloat16: the weights
-    that learn are float32, and would be cast again for every token."""
+    """A copy of the learning model, for decoding. On a GPU the copy is in bfloat16, because the
+    learning weights are float32 and would be cast for every token."""
 
     def __init__(
         self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", device: torch.device
     ) -> None:
         """
         Args:
-            model: as it was loaded. TRL's trainer replaces its `forward`; copy the model before.
+            model: the model as it was loaded. The copy must be made before TRL's trainer replaces
+                the model's `forward`.
 
         Raises:
             UsageError: the model cannot be decoded here.
@@ -84,8 +85,9 @@ class LocalWriter:
 class ServedWriter:
     """A vLLM server that answers in tokens, and reads its weights again on request.
 
-    Start the server on the folder `rollouts.served`, which the trainer writes its weights into. It
-    has to run in development mode: without that mode it refuses the request.
+    The user starts the server on the folder `rollouts.served`, where the trainer writes its
+    weights. The server must run in development mode (`VLLM_SERVER_DEV_MODE=1`). Otherwise it
+    refuses to read weights again.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -97,7 +99,7 @@ class ServedWriter:
         self._endpoint = endpoint
 
     def refresh(self, model: "PreTrainedModel") -> None:
-        """Have the server read the weights that the trainer wrote into its folder.
+        """Make the server read the weights that the trainer wrote into its folder.
 
         Raises:
             InfraError: the server cannot be reached, or refuses.
@@ -157,7 +159,7 @@ def writer_of(
     """The writer that a recipe names.
 
     Args:
-        model: as it was loaded; a trainer has not changed it yet.
+        model: the model as it was loaded, before a trainer changes it.
 
     Raises:
         UsageError: the model cannot be decoded here, or no server is named.
