@@ -1,6 +1,16 @@
-"""A short run's records and a verdict, for the fakes behind the command line."""
+"""Runs of the command line in this process, and the records and a verdict of a short run for the
+fakes behind the command line."""
 
+import pytest
+
+from kernelwright.cli.main import main
 from kernelwright.core.verdict import Code, Stage, Verdict
+
+
+def exit_code(argv):
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    return ended.value.code or 0
 
 
 def verdict(accepted, message="all cases agree"):

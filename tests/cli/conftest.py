@@ -1,10 +1,24 @@
-"""Settings of the tests of verbs."""
+"""What tests of several verbs share."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from cli_runs import exit_code
 
 from kernelwright.cli import failures
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command; its exit code, stdout and stderr."""
+
+    def command(*argv):
+        code = exit_code(argv)
+        streams = capsys.readouterr()
+        return SimpleNamespace(code=code, out=streams.out, err=streams.err)
+
+    return command
 
 
 @pytest.fixture(autouse=True)

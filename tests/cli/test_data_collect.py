@@ -4,10 +4,10 @@ import json
 import os
 
 import pytest
+from cli_runs import exit_code
 from record_kinds import faults_in
 
 from kernelwright.cli.data.collect import parse_levels
-from kernelwright.cli.main import main
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 
@@ -26,9 +26,7 @@ def get_inputs():
 @pytest.fixture
 def collect(capsys):
     def command(*argv):
-        with pytest.raises(SystemExit) as ended:
-            main(["data", "collect", *map(str, argv)])
-        return ended.value.code or 0, capsys.readouterr()
+        return exit_code(["data", "collect", *map(str, argv)]), capsys.readouterr()
 
     return command
 

@@ -1,8 +1,7 @@
 """`kernelwright data fingerprints`: the file, the table, what a recipe makes of it."""
 
-import pytest
+from cli_runs import exit_code
 
-from kernelwright.cli.main import main
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmarks import is_benchmark
 
@@ -23,9 +22,7 @@ def fused_operator(x0):
 def test_a_task_is_written_and_avoided(tmp_path, capsys):
     (tmp_path / "task.py").write_text(TASK)
     file = tmp_path / "suite.json"
-    with pytest.raises(SystemExit) as ended:
-        main(["data", "fingerprints", str(tmp_path / "task.py"), "--out", str(file)])
-    assert not ended.value.code
+    assert exit_code(["data", "fingerprints", str(tmp_path / "task.py"), "--out", str(file)]) == 0
     assert "task.py" in capsys.readouterr().out
     assert not is_benchmark(parse(TASK))
     assert is_benchmark(parse(TASK), (str(file),))

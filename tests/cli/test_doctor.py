@@ -5,10 +5,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from cli_runs import verdict
+from cli_runs import exit_code, verdict
 
 from kernelwright.cli import doctor
-from kernelwright.cli.main import main
 from kernelwright.core.errors import InfraError
 
 
@@ -35,10 +34,9 @@ def examine(monkeypatch, capsys):
         )
         monkeypatch.setitem(sys.modules, "kernelwright.verify.api", fake_api)
         monkeypatch.setitem(sys.modules, "kernelwright.sandbox.host.probe", fake_probe)
-        with pytest.raises(SystemExit) as ended:
-            main(["doctor", "--json"])
+        code = exit_code(["doctor", "--json"])
         found = json.loads(capsys.readouterr().out)
-        return ended.value.code or 0, {check["name"]: check for check in found["checks"]}
+        return code, {check["name"]: check for check in found["checks"]}
 
     return run
 

@@ -8,10 +8,11 @@ import sys
 import time
 
 import pytest
+from cli_runs import exit_code
 from typer.main import get_command
 
 from kernelwright.bench.queue.runs import QUEUE, read_queue
-from kernelwright.cli.main import app, main
+from kernelwright.cli.main import app
 from kernelwright.core import record
 from kernelwright.policy.names import are_policies
 from kernelwright.programs.record import program_record
@@ -45,9 +46,7 @@ def queue(tmp_path):
 
 
 def eval_all(queue, folder, *argv):
-    with pytest.raises(SystemExit) as ended:
-        main(["eval", "all", "--queue", str(queue), "--out", str(folder), *argv])
-    return ended.value.code or 0
+    return exit_code(["eval", "all", "--queue", str(queue), "--out", str(folder), *argv])
 
 
 def runs_of(capsys):

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from cli_runs import exit_code
 
 from kernelwright.cli.main import main
 from kernelwright.cli.suites.kernelbench import parse_levels, parse_places
@@ -52,9 +53,7 @@ def root(tmp_path_factory):
 def evaluate(root, folder, *argv):
     fixed = ("--root", root, "--out", folder, "--levels", "1,2", "--jobs", "1")
     fixed += ("--device", "cpu", "--policy", "teacher", "--budget", "600")
-    with pytest.raises(SystemExit) as ended:
-        main(["eval", "kernelbench", *map(str, (*fixed, *argv))])
-    return ended.value.code or 0
+    return exit_code(["eval", "kernelbench", *map(str, (*fixed, *argv))])
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 
 from kernelwright.bench.models.run import ModelsPlan
-from kernelwright.cli.main import main
 from kernelwright.core import record
 
 CASE = {
@@ -41,9 +41,7 @@ def folder(tmp_path):
 
 
 def code_of(*argv):
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, argv)])
-    return ended.value.code or 0
+    return exit_code([*map(str, argv)])
 
 
 def test_a_run_that_is_done_prints_its_table_and_writes_the_page(folder, capsys):

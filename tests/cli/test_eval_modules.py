@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 
 from kernelwright.bench.suite import SuiteRun
-from kernelwright.cli.main import main
 from kernelwright.core import record
 
 OPTIONS = {"device": "cpu", "precision": "strict", "mode": "hybrid", "budget_s": 300.0}
@@ -52,9 +52,7 @@ def folder(tmp_path):
 
 def said_of(folder, capsys, *argv):
     given = ("json:loads", "--out", str(folder), "--device", "cpu", "--policy", "teacher", *argv)
-    with pytest.raises(SystemExit) as ended:
-        main(["eval", "modules", *given])
-    assert not ended.value.code
+    assert exit_code(["eval", "modules", *given]) == 0
     return capsys.readouterr().out
 
 

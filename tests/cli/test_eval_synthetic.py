@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 
 from kernelwright.cli.main import main
 from kernelwright.cli.suites.synthetic import parse_levels
@@ -32,9 +33,8 @@ def programs(tmp_path_factory):
 
 def evaluate(capsys, programs, folder, *argv):
     fixed = ("--policy", "teacher", "--programs", programs, "--out", folder, "--device", "cpu")
-    with pytest.raises(SystemExit) as ended:
-        main(["eval", "synthetic", *map(str, (*fixed, "--workers", "1", *argv))])
-    return ended.value.code or 0, capsys.readouterr()
+    code = exit_code(["eval", "synthetic", *map(str, (*fixed, "--workers", "1", *argv))])
+    return code, capsys.readouterr()
 
 
 @pytest.mark.slow

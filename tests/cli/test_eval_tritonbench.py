@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 from small_tritonbench import (
     DOUBLED,
     FORGETS_SCALE,
@@ -12,7 +13,6 @@ from small_tritonbench import (
     write_predictions,
 )
 
-from kernelwright.cli.main import main
 from kernelwright.core import record
 from kernelwright.core.kinds.tritonbench import TritonBenchCaseLine
 
@@ -24,9 +24,8 @@ def root(tmp_path_factory):
 
 def evaluate(capsys, root, out, channel, *argv):
     fixed = ("--root", root, "--channel", channel, "--out", out, "--device", "cpu")
-    with pytest.raises(SystemExit) as ended:
-        main(["eval", "tritonbench", *map(str, (*fixed, "--workers", "1", *argv))])
-    return ended.value.code or 0, capsys.readouterr()
+    code = exit_code(["eval", "tritonbench", *map(str, (*fixed, "--workers", "1", *argv))])
+    return code, capsys.readouterr()
 
 
 def cases_in(out):

@@ -16,21 +16,10 @@ import pytest
 from cli_runs import verdict
 
 from kernelwright.cli.failures import RESUMABLE, show, show_interrupted
-from kernelwright.cli.main import app, main
+from kernelwright.cli.main import app
 from kernelwright.core.errors import InfraError, UsageError, file_error
 
 NOT_UTF8 = b"x = 1\n\xff\xfe\n"
-
-
-@pytest.fixture
-def run(capsys):
-    def command(*argv):
-        with pytest.raises(SystemExit) as ended:
-            main(argv)
-        streams = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code or 0, out=streams.out, err=streams.err)
-
-    return command
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 
-from kernelwright.cli.main import main
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import request_text
@@ -32,9 +32,7 @@ def generate(tmp_path, capsys):
     path.write_text(PROGRAM)
 
     def command(*argv):
-        with pytest.raises(SystemExit) as ended:
-            main(["generate", str(path), *map(str, argv)])
-        return ended.value.code or 0, capsys.readouterr()
+        return exit_code(["generate", str(path), *map(str, argv)]), capsys.readouterr()
 
     return command
 

@@ -4,6 +4,7 @@ import re
 import shlex
 
 import pytest
+from cli_runs import exit_code
 from typer.main import get_command
 
 from kernelwright.cli.main import app
@@ -104,13 +105,10 @@ def test_completion_can_be_installed():
 
 @pytest.mark.parametrize("words", [["-h"], ["optimize", "-h"], ["eval", "kernelbench", "-h"]])
 def test_help_fits_80_columns_and_names_no_bool(words, capsys, monkeypatch):
-    from kernelwright.cli.main import main
 
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERMINAL_WIDTH", "80")
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert not ended.value.code
+    assert exit_code(words) == 0
     shown = capsys.readouterr().out
     assert "<bool>" not in shown
     assert "000000.0" not in shown

@@ -8,9 +8,9 @@ import sys
 import tempfile
 
 import pytest
+from cli_runs import exit_code
 
 from kernelwright.cli import console, failures
-from kernelwright.cli.main import main
 from kernelwright.core import record
 
 TASK = (
@@ -63,9 +63,7 @@ def test_a_file_that_is_not_utf_8_is_a_rejected_candidate(flags, tmp_path, capsy
     (tmp_path / "task.py").write_text(TASK)
     (tmp_path / "candidate.py").write_bytes(NO_KERNEL.encode() + b"# caf\xe9\n")
     argv = [str(tmp_path / "task.py"), str(tmp_path / "candidate.py"), "--device", "cpu"]
-    with pytest.raises(SystemExit) as ended:
-        main(["verify", *argv, *flags])
-    assert ended.value.code == 1
+    assert exit_code(["verify", *argv, *flags]) == 1
     assert "not UTF-8" in capsys.readouterr().out
 
 
@@ -87,7 +85,5 @@ def test_one_candidate_that_no_file_can_hold_leaves_the_others_alone(tmp_path, c
     lines = [{"id": str(n), "reference": TASK, "candidate": text} for n, text in enumerate(texts)]
     record.append(tmp_path / "jobs.jsonl", lines)
     argv = [str(tmp_path / "jobs.jsonl"), "--out", str(tmp_path / "run"), "--device", "cpu"]
-    with pytest.raises(SystemExit) as ended:
-        main(["verify-many", *argv, "--workers", "1", "--json"])
-    assert not ended.value.code
+    assert exit_code(["verify-many", *argv, "--workers", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["codes"] == {"syntax_error": 2, "no_kernel": 1}

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 from record_kinds import faults_in
 
-from kernelwright.cli.main import main
 from kernelwright.core import record
 
 FLAT = """\
@@ -25,9 +25,8 @@ def fused_operator(x):
 @pytest.fixture
 def lint(capsys):
     def command(*argv):
-        with pytest.raises(SystemExit) as ended:
-            main(["lint", *map(str, argv), "--device", "cpu", "--workers", "1"])
-        return ended.value.code or 0, capsys.readouterr()
+        code = exit_code(["lint", *map(str, argv), "--device", "cpu", "--workers", "1"])
+        return code, capsys.readouterr()
 
     return command
 

@@ -8,25 +8,11 @@ from types import SimpleNamespace
 import pytest
 from cli_runs import RECORDS, verdict
 
-from kernelwright.cli.main import main
 from kernelwright.cli.optimize import default_name
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.progress import Progress
 from kernelwright.core.verdict import Code, Stage
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command; its exit code, stdout and stderr."""
-
-    def command(*argv):
-        with pytest.raises(SystemExit) as ended:
-            main(argv)
-        streams = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code or 0, out=streams.out, err=streams.err)
-
-    return command
 
 
 @pytest.fixture(autouse=True)

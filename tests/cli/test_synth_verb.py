@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 
-from kernelwright.cli.main import main
 from kernelwright.core import record
 from kernelwright.programs.text import parse
 from kernelwright.synth import benchmark
@@ -27,9 +27,7 @@ def synth(capsys, tmp_path):
     (tmp_path / "recipe.toml").write_text(RECIPE)
 
     def command(*argv):
-        with pytest.raises(SystemExit) as ended:
-            main(["synth", *map(str, argv)])
-        return ended.value.code or 0, capsys.readouterr()
+        return exit_code(["synth", *map(str, argv)]), capsys.readouterr()
 
     return command
 

@@ -3,9 +3,9 @@
 import functools
 
 import pytest
+from cli_runs import exit_code
 from rl_runs import FakeJudges, make_programs, save_policy, write_programs
 
-from kernelwright.cli.main import main
 from kernelwright.train.rl import run
 
 RECIPE = """
@@ -40,12 +40,6 @@ def _folder(tmp_path, monkeypatch):
     (tmp_path / "recipe.toml").write_text(RECIPE)
     with_fakes = functools.partial(run.train_rl, make_judges=lambda *_: FakeJudges())
     monkeypatch.setattr(run, "train_rl", with_fakes)
-
-
-def exit_code(command):
-    with pytest.raises(SystemExit) as ended:
-        main(command)
-    return ended.value.code
 
 
 def test_a_run_says_how_far_it_came_and_where_its_weights_are(tmp_path, capsys):

@@ -4,9 +4,9 @@ import os
 import signal
 
 import pytest
+from cli_runs import exit_code
 from sft_runs import make_rows, write_rows
 
-from kernelwright.cli.main import main
 from kernelwright.train import installed
 
 RECIPE = """
@@ -35,12 +35,6 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "pairs.jsonl", make_rows(30))
     (tmp_path / "recipe.toml").write_text(RECIPE)
-
-
-def exit_code(command):
-    with pytest.raises(SystemExit) as ended:
-        main(command)
-    return ended.value.code
 
 
 def test_a_run_says_where_its_weights_are(tmp_path, capsys):

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from cli_runs import exit_code
 
-from kernelwright.cli.main import main
 from kernelwright.core import record
 
 TASK = (
@@ -22,9 +22,8 @@ def jobs(tmp_path):
 
 
 def verify_many(capsys, *argv):
-    with pytest.raises(SystemExit) as ended:
-        main(["verify-many", *map(str, argv), "--device", "cpu", "--workers", "1"])
-    return ended.value.code or 0, capsys.readouterr()
+    code = exit_code(["verify-many", *map(str, argv), "--device", "cpu", "--workers", "1"])
+    return code, capsys.readouterr()
 
 
 @pytest.mark.slow

@@ -11,13 +11,6 @@ from kernelwright.compile import wait
 from kernelwright.core.errors import UsageError
 
 
-@pytest.fixture(autouse=True)
-def _reset():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 class Block(nn.Module):
     """A module with everything that a graph may have as input."""
 

@@ -150,13 +150,6 @@ def prefixed(state):
     return {f"_orig_mod.{name}": value for name, value in state.items()}
 
 
-@pytest.fixture(autouse=True)
-def _reset():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", MODELS)

@@ -11,13 +11,6 @@ from kernelwright.programs.sizes.program import sized_of, sized_record
 from varying_modules import Attention
 
 
-@pytest.fixture(autouse=True)
-def _reset():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 class AndTwice(Attention):
     """A size is a result too."""
 

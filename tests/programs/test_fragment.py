@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder, canonical
 from kernelwright.programs.fragments.fragment import (
+    CallGraph,
     enumerate_fragments,
     extract,
-    is_connected,
-    is_convex,
     part_of,
 )
 from kernelwright.programs.program import Program
@@ -91,14 +90,14 @@ def same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> bool:
 
 
 def test_a_diamond_without_one_side_is_not_convex():
-    assert not is_convex(diamond(), {0, 1, 3})
-    assert is_convex(diamond(), {0, 1, 2, 3})
-    assert is_convex(diamond(), {1, 2, 3})
+    assert not CallGraph(diamond()).is_convex({0, 1, 3})
+    assert CallGraph(diamond()).is_convex({0, 1, 2, 3})
+    assert CallGraph(diamond()).is_convex({1, 2, 3})
 
 
 def test_siblings_alone_are_not_connected():
-    assert not is_connected(diamond(), {1, 2})
-    assert is_connected(diamond(), {0, 1, 2})
+    assert not CallGraph(diamond()).is_connected({1, 2})
+    assert CallGraph(diamond()).is_connected({0, 1, 2})
 
 
 def test_what_is_not_convex_cannot_be_taken_out():
@@ -113,8 +112,8 @@ def test_enumeration_finds_exactly_the_convex_connected_parts(program, max_calls
     assert len(found) == len(set(found))
     assert set(found) == brute_force(program, max_calls)
     for part in found:
-        assert is_convex(program, part)
-        assert is_connected(program, part)
+        assert CallGraph(program).is_convex(part)
+        assert CallGraph(program).is_connected(part)
 
 
 def test_enumeration_is_lazy():

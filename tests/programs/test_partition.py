@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.fragments.fragment import extract, is_connected, is_convex
+from kernelwright.programs.fragments.fragment import CallGraph, extract
 from kernelwright.programs.fragments.partition import propose
 from kernelwright.programs.program import Program
 from kernelwright.teacher.writer import family
@@ -148,8 +148,8 @@ def test_every_proposal_is_convex_connected_and_writable(program):
     found = propose(program, family)
     assert len(found) == len(set(found))
     for part in found:
-        assert is_convex(program, part)
-        assert is_connected(program, part)
+        assert CallGraph(program).is_convex(part)
+        assert CallGraph(program).is_connected(part)
         assert family(extract(program, part).program) is not None
 
 

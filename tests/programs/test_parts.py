@@ -3,7 +3,7 @@
 from drawing import programs
 from hypothesis import given, settings
 
-from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph, is_connected, is_convex
+from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph
 from kernelwright.programs.fragments.parts import (
     MAX_CALLS,
     MAX_PARTS,
@@ -97,8 +97,8 @@ def test_parts_of_any_program_can_be_taken_out(program):
     assert len(set(parts)) == len(parts)
     for part in [*parts, without_outer_views(program, whole, CallGraph(program))]:
         assert part <= whole
-        assert is_convex(program, part)
+        assert CallGraph(program).is_convex(part)
     for part in parts:
         assert len(part) <= MAX_CALLS
-        assert is_connected(program, part)
+        assert CallGraph(program).is_connected(part)
         assert any(program.calls[i].op not in RELABELLING for i in part)

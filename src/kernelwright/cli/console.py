@@ -5,11 +5,13 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from kernelwright.core.progress import Progress, Say
 from kernelwright.core.text import printable
@@ -51,6 +53,15 @@ def note(text: str, style: str | None = None) -> None:
     """Print a line beside the result: a path that was written, a warning."""
     # An error may quote a candidate, or the name of a file.
     err.print(printable(text, len(text)), style=style, markup=False, soft_wrap=True)
+
+
+def rows_table(rows: Sequence[Sequence[str | Text]], title: str | None = None) -> Table:
+    """A table of texts, whose first row is the head. Texts that are `str` may have markup."""
+    head, *body = rows
+    table = Table(*map(str, head), title=title, box=None, pad_edge=False, header_style="bold")
+    for row in body:
+        table.add_row(*row)
+    return table
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli import verbs
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import KernelwrightError
@@ -158,15 +157,3 @@ def _verdict_on_known_good(device: str) -> Verdict:
         reference.write_text(REFERENCE)
         candidate.write_text(CANDIDATE)
         return verify(str(reference), candidate, device=device, precision="strict", mode="pure")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "doctor",
-        command,
-        "trust.md",
-        ("Check this machine", "kernelwright doctor"),
-        ("Check it from a script", "kernelwright doctor --json"),
-    )

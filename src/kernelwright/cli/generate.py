@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_policies, check_target
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.optimize import TargetArgument
@@ -131,18 +130,3 @@ def _print(answers: "list[Answer]") -> None:
         said = f"# candidate {number}: {heading}\n{text}"
         # A model wrote the text: a terminal is not to obey what the text says.
         out.print(printable(said, len(said)), markup=False, soft_wrap=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "generate",
-        command,
-        "policies.md",
-        ("See what the default policy writes", "kernelwright generate program.py"),
-        (
-            "Write three answers with one policy",
-            "kernelwright generate program.py -n 3 --policy embedded",
-        ),
-    )

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_output_file, check_source
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import OUT_NAMES, Device, DeviceOption, JsonOption, cores
@@ -109,15 +108,3 @@ def _print(line: Record) -> None:
         out.print(Text(f"  remedy      {remedy}", style="dim"), soft_wrap=True)
     for reason in line["not_checked"]:
         out.print(Text(f"  not checked {reason}", style="dim"), soft_wrap=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "lint",
-        command,
-        "lint.md",
-        ("Check one task", "kernelwright lint model.py"),
-        ("Check a folder, and keep the records", "kernelwright lint tasks -o lint.jsonl"),
-    )

@@ -52,8 +52,83 @@ app = verbs.group(
     name=NAME,
     no_args_is_help=True,
 )
-for verb in (optimize, generate, verify, verify_many, lint, ops, doctor, report):
-    verb.add_to(app)
+verbs.add(
+    app,
+    "optimize",
+    optimize.command,
+    "optimize.md",
+    ("Optimize the model in a file", "kernelwright optimize model.py"),
+    (
+        "Take two minutes, and name the folder",
+        "kernelwright optimize model.py --budget 120 -o fast",
+    ),
+    ("Optimize the module of a factory", "kernelwright optimize package.models:block"),
+)
+verbs.add(
+    app,
+    "generate",
+    generate.command,
+    "policies.md",
+    ("See what the default policy writes", "kernelwright generate program.py"),
+    (
+        "Write three answers with one policy",
+        "kernelwright generate program.py -n 3 --policy embedded",
+    ),
+)
+verbs.add(
+    app,
+    "verify",
+    verify.command,
+    "verifier.md",
+    ("Judge kernels against a reference", "kernelwright verify reference.py candidate.py"),
+    ("Judge the result of optimize", "kernelwright verify model.py out/model/optimized.py"),
+    (
+        "See which kernels are right",
+        "kernelwright verify reference.py candidate.py --mode pure --steps",
+    ),
+    ("Allow no library calls", "kernelwright verify reference.py candidate.py --mode pure"),
+)
+verbs.add(
+    app,
+    "verify-many",
+    verify_many.command,
+    "verifier.md",
+    ("Judge a file of jobs", "kernelwright verify-many jobs.jsonl -o run"),
+    ("Reuse processes", "kernelwright verify-many jobs.jsonl -o run --grade recycled"),
+)
+verbs.add(
+    app,
+    "lint",
+    lint.command,
+    "lint.md",
+    ("Check one task", "kernelwright lint model.py"),
+    ("Check a folder, and keep the records", "kernelwright lint tasks -o lint.jsonl"),
+)
+verbs.add(
+    app,
+    "ops",
+    ops.command,
+    "architecture.md",
+    ("List all operators", "kernelwright ops"),
+    ("List one family as JSON", "kernelwright ops --family pointwise --json"),
+)
+verbs.add(
+    app,
+    "doctor",
+    doctor.command,
+    "trust.md",
+    ("Check this machine", "kernelwright doctor"),
+    ("Check it from a script", "kernelwright doctor --json"),
+)
+verbs.add(
+    app,
+    "report",
+    report.command,
+    "site.md",
+    ("Write the page of a run again", "kernelwright report out/model"),
+    ("Compare training runs", "kernelwright report run-a run-b"),
+    ("Write a site of several runs", "kernelwright report results/*.jsonl run --out site"),
+)
 app.add_typer(synth.app, name="synth")
 app.add_typer(data, name="data")
 app.add_typer(train, name="train")

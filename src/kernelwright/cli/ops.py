@@ -6,7 +6,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli import verbs
 from kernelwright.cli.console import out, print_json
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import UsageError
@@ -65,15 +64,3 @@ def describe(operator: Operator) -> dict[str, Any]:
         "aten": sorted(operator.aten),
         "num_outputs": operator.num_outputs,
     }
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "ops",
-        command,
-        "architecture.md",
-        ("List all operators", "kernelwright ops"),
-        ("List one family as JSON", "kernelwright ops --family pointwise --json"),
-    )

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_policies, check_target
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import (
@@ -200,19 +199,3 @@ def _print(run: ReportedRun, folder: Path) -> None:
 def default_name(target: str) -> str:
     """Folder name for a target: "mlp" for "models/mlp.py" and for "models:mlp"."""
     return Path(target).stem if target.endswith(".py") else target.rpartition(":")[2]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "optimize",
-        command,
-        "optimize.md",
-        ("Optimize the model in a file", "kernelwright optimize model.py"),
-        (
-            "Take two minutes, and name the folder",
-            "kernelwright optimize model.py --budget 120 -o fast",
-        ),
-        ("Optimize the module of a factory", "kernelwright optimize package.models:block"),
-    )

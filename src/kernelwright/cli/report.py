@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.cli import verbs
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import OUT_NAMES, JsonOption
 from kernelwright.cli.result import results_table
@@ -137,16 +136,3 @@ def _records_of(folder: Path) -> Path:
         remedy = "name its folder, or add --out SITE for a site"
         raise UsageError("this is a file", file=str(folder), remedy=remedy)
     return file_of(folder)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "report",
-        command,
-        "site.md",
-        ("Write the page of a run again", "kernelwright report out/model"),
-        ("Compare training runs", "kernelwright report run-a run-b"),
-        ("Write a site of several runs", "kernelwright report results/*.jsonl run --out site"),
-    )

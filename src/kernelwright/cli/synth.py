@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_files, check_output_file
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
     OUT_NAMES,
     JsonOption,
@@ -261,10 +261,7 @@ def _tables(census: Census, coverage: list[CoverageShare]) -> Iterator[Table]:
 
 
 def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> Table:
-    table = Table(*head, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+    return rows_table([head, *(tuple(map(Text, row)) for row in rows)])
 
 
 def _shares(counts: list[tuple[str, int]]) -> str:

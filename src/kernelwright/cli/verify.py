@@ -7,7 +7,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_policies, check_target
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
@@ -220,20 +219,3 @@ def _speedup(verdict: Verdict, ratio: float) -> str:
     else:
         word = "slower" if high < 1.0 else "no difference beyond noise"
     return f"{ratio:.2f}x ({low:.2f} to {high:.2f}): {word}"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "verify",
-        command,
-        "verifier.md",
-        ("Judge kernels against a reference", "kernelwright verify reference.py candidate.py"),
-        ("Judge the result of optimize", "kernelwright verify model.py out/model/optimized.py"),
-        (
-            "See which kernels are right",
-            "kernelwright verify reference.py candidate.py --mode pure --steps",
-        ),
-        ("Allow no library calls", "kernelwright verify reference.py candidate.py --mode pure"),
-    )

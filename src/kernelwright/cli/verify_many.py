@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
@@ -120,15 +119,3 @@ def summary_table(summary: Record) -> Table:
         table.add_row(str(summary["audited"]), f"judged again, fresh: {differ}")
     table.add_row(str(summary["jobs"]), f"jobs, {summary['judged_now']} judged now")
     return table
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verbs.add(
-        app,
-        "verify-many",
-        command,
-        "verifier.md",
-        ("Judge a file of jobs", "kernelwright verify-many jobs.jsonl -o run"),
-        ("Reuse processes", "kernelwright verify-many jobs.jsonl -o run --grade recycled"),
-    )

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 WEIGHTS = Path(__file__).parent / "weights"
 """The folder of the weights that ship with the package."""
-WEIGHTS_LIMIT_BYTES = 32 * 2**20
-"""The most bytes of the saved weights."""
 NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 SPARE_TOKENS = 1024
 """A model may have this number of embeddings more than its tokenizer has tokens, because some

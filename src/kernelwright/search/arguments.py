@@ -41,7 +41,7 @@ def call_of(
     )
 
 
-def warn_of_weights(module: torch.nn.Module, *, stacklevel: int = 2) -> None:
+def warn_of_weights(module: torch.nn.Module) -> None:
     """Warn of parameters and buffers with NaN or infinity: the module's results say nothing about
     a kernel then. Infinity in a buffer is usual, for example in a mask."""
     for kind, tensors in (
@@ -57,6 +57,6 @@ def warn_of_weights(module: torch.nn.Module, *, stacklevel: int = 2) -> None:
                     f"{kind} {name} holds NaN or infinity: load the weights first, or kernels are"
                     " compared with results that are no numbers",
                     UserWarning,
-                    stacklevel=stacklevel + 1,
+                    stacklevel=3,
                 )
                 return

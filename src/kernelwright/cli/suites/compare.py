@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from kernelwright.cli.console import out, print_json
+from kernelwright.cli.console import out, print_json, rows_table
 from kernelwright.cli.options import JsonOption
 from kernelwright.report.suite.compare import compare, rows
 
@@ -29,8 +28,4 @@ def command(before: BeforeArgument, after: AfterArgument, json: JsonOption = Fal
     if json:
         print_json([asdict(comparison) for comparison in comparisons])
         return
-    head, *body = rows(comparisons)
-    table = Table(*head, box=None, pad_edge=False, header_style="bold")
-    for row in body:
-        table.add_row(*row)
-    out.print(table)
+    out.print(rows_table(rows(comparisons)))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from kernelwright.bench.bfloat16 import DTYPE, cast_tasks
 from kernelwright.bench.judge.cross_check import CrossCheck
@@ -24,7 +23,7 @@ from kernelwright.bench.kernelbench import (
 )
 from kernelwright.bench.suite import SuiteCase, SuiteRun, run_suite
 from kernelwright.cli.checks import check_policies
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     FOREVER,
@@ -275,14 +274,7 @@ def _print(suite: Suite) -> None:
     scores = suite.by_set["all"]
     out.print(sentence(suite), markup=False, soft_wrap=True)
     if scores[0].against:
-        out.print(_table(means(scores)))
+        out.print(rows_table(means(scores)))
     for line in suite.disagreements:
         out.print(f"KernelBench disagrees on {line}", markup=False, soft_wrap=True)
-    out.print(_table(counts(scores, published=True)))
-
-
-def _table(rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*rows[0], box=None, pad_edge=False, header_style="bold")
-    for row in rows[1:]:
-        table.add_row(*row)
-    return table
+    out.print(rows_table(counts(scores, published=True)))

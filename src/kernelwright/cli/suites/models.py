@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
     FOREVER,
     OUT_NAMES,
@@ -149,7 +149,4 @@ def _chosen(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
 
 def _table(rows: list[tuple[str, ...]]) -> Table:
     head, *body = rows
-    table = Table(*head, box=None, pad_edge=False, header_style="bold")
-    for row in body:
-        table.add_row(*map(Text, row))
-    return table
+    return rows_table([head, *(tuple(map(Text, row)) for row in body)])

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from kernelwright.cli.checks import check_files, check_policies
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
     OUT_NAMES,
     Device,
@@ -218,13 +217,6 @@ def _print(found: Examination) -> None:
     for name, levels in found.levels.items():
         for rows in (reasons(levels), speeds(levels), bests(levels), answers(levels)):
             if len(rows) > 1:
-                out.print(_table(name, rows))
+                out.print(rows_table(rows, name))
     for name, gaps in found.gaps:
-        out.print(_table(name, gap_rows(gaps)))
-
-
-def _table(title: str, rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*rows[0], title=title, box=None, pad_edge=False, header_style="bold")
-    for row in rows[1:]:
-        table.add_row(*row)
-    return table
+        out.print(rows_table(gap_rows(gaps), name))

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from kernelwright.cli.checks import check_policies
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
     OUT_NAMES,
     Device,
@@ -247,14 +246,7 @@ def _show(path: Path, summary: "Record", *, json: bool) -> None:
     else:
         for title, rows in (("why", reason_rows(cases)), ("tritonbench", score_rows(score))):
             if len(rows) > 1:
-                out.print(_table(title, rows))
+                out.print(rows_table(rows, title))
         note(f"records  {path}")
     if summary["left"]:
         note(f"{summary['left']} tasks have no case: our side failed, run the command again")
-
-
-def _table(title: str, rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*rows[0], title=title, box=None, pad_edge=False, header_style="bold")
-    for row in rows[1:]:
-        table.add_row(*row)
-    return table

@@ -14,8 +14,12 @@ from kernelwright.cli.signals import SIGNALLED
 if TYPE_CHECKING:
     from kernelwright.train.folder import EndedPart
 
-RECIPE_REMEDY = "give a recipe in TOML: docs/sft.md and docs/rl.md say what it holds"
-
+PairsRecipeArgument = Annotated[
+    Path, typer.Argument(metavar="RECIPE", help="A recipe in TOML, as docs/sft.md says.")
+]
+VerdictsRecipeArgument = Annotated[
+    Path, typer.Argument(metavar="RECIPE", help="A recipe in TOML, as docs/rl.md says.")
+]
 FolderOption = Annotated[Path, typer.Option(*OUT_NAMES, help="The folder of the run.")]
 ChangesOption = Annotated[
     list[str] | None,

@@ -47,7 +47,7 @@ class CallGraph:
                 self.after[i].add(user)
 
     def is_convex(self, part: Collection[int]) -> bool:
-        """Whether no path leaves the part and comes back."""
+        """Whether no path leaves the part and comes back. Only such a part can run as one step."""
         # Calls are in topological order: a path that has passed the last call cannot come back.
         last = max(part, default=-1)
         pending = [user for i in part for user in self.after[i] if user not in part]
@@ -73,16 +73,6 @@ class CallGraph:
             reached |= fresh
             pending.extend(fresh)
         return len(reached) == len(set(part))
-
-
-def is_convex(program: Program, calls: Collection[int]) -> bool:
-    """Whether no path leaves the part and comes back. Only such a part can run as one step."""
-    return CallGraph(program).is_convex(frozenset(calls))
-
-
-def is_connected(program: Program, calls: Collection[int]) -> bool:
-    """Whether all calls of the part are connected by values that the part makes and reads."""
-    return CallGraph(program).is_connected(frozenset(calls))
 
 
 def extract(program: Program, calls: Collection[int], graph: CallGraph | None = None) -> Fragment:

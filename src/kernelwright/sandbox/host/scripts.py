@@ -24,6 +24,8 @@ from kernelwright.sandbox.shared.starting import ERRORS, OUTPUT, SCRATCH
 
 MAX_OUTPUT_BYTES = 1 << 24
 """The most bytes of a script's output that are read."""
+MEMORY_BYTES = 8 * GIB
+"""The address space of a script, on a CPU."""
 _START_S, _ANSWER_S = 120.0, 60.0
 _END_S = 5.0
 _TAIL_BYTES = 4_000
@@ -48,11 +50,10 @@ class ScriptRunner:
     Args:
         device: "cpu" (Triton's interpreter) or "cuda".
         gpu: the GPU that scripts see, as in `CUDA_VISIBLE_DEVICES`; "": all GPUs.
-        memory_bytes: address space of a script, on CPU.
     """
 
-    def __init__(self, device: str, gpu: str = "", memory_bytes: int = 8 * GIB) -> None:
-        self._device, self.gpu, self._memory_bytes = device, gpu, memory_bytes
+    def __init__(self, device: str, gpu: str = "") -> None:
+        self._device, self.gpu = device, gpu
         self._process: subprocess.Popen[str] | None = None
         self._root: Path | None = None
 
@@ -85,8 +86,8 @@ class ScriptRunner:
                 "name": name,
                 "wall_s": wall_s,
                 "cpu_s": int(wall_s) + 60,
+                "memory_bytes": MEMORY_BYTES,
             }
-            order["memory_bytes"] = self._memory_bytes
             answer = self._ask(process, order, wall_s + _ANSWER_S)
             return ScriptOutcome(
                 code=answer["code"],

@@ -23,6 +23,9 @@ _CHANNEL_BYTES = 1 << 22
 _MAX_FAILED_STARTS = 3
 """Processes in a row that die before their worker is made."""
 
+START_S = 300.0
+"""The seconds that a process may take to make its worker."""
+
 
 class LocalExecutor(JobPool):
     """An `Executor` on this machine.
@@ -30,7 +33,6 @@ class LocalExecutor(JobPool):
     Args:
         factory: of the workers; they are made once in each process.
         num_workers: processes.
-        start_s: seconds a process may take to make its worker.
         job_s: seconds a job may take before its worker is replaced.
         gpus: as `CUDA_VISIBLE_DEVICES` names them; each worker sees one of them, as many workers
             each. Empty: whatever there is.
@@ -41,11 +43,10 @@ class LocalExecutor(JobPool):
         factory: Factory,
         num_workers: int,
         *,
-        start_s: float = 300.0,
         job_s: float = 900.0,
         gpus: Sequence[str] = (),
     ) -> None:
-        self._factory, self._start_s, self._job_s = factory, start_s, job_s
+        self._factory, self._job_s = factory, job_s
         self._gpus = list(gpus) or [""]
         self._processes: list[_Process] = []
         self.num_workers = num_workers
@@ -114,7 +115,7 @@ class LocalExecutor(JobPool):
 
     def _end_overdue(self, ledger: Ledger) -> Iterator[Done]:
         for process in list(self._processes):
-            limit_s = self._job_s if process.is_ready else self._start_s
+            limit_s = self._job_s if process.is_ready else START_S
             is_busy = bool(process.held) or not process.is_ready
             if is_busy and time.monotonic() - process.since_s > limit_s:
                 yield from self._replace(process, ledger, f"no answer within {limit_s:g} s")

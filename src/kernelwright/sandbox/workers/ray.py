@@ -69,6 +69,12 @@ def resources(address: str) -> tuple[int, int]:
     return int(of_cluster.get("CPU", 0)), int(of_cluster.get("GPU", 0))
 
 
+START_S = 300.0
+"""The seconds without any worker after which a run ends."""
+JOB_S = 900.0
+"""The seconds that a job may take before its worker is replaced."""
+
+
 class RayExecutor(JobPool):
     """An `Executor` on a Ray cluster; every node runs this very source tree.
 
@@ -77,8 +83,6 @@ class RayExecutor(JobPool):
         num_workers: actors wanted; as many serve as the cluster has room for.
         share: of its node, each actor.
         address: of the cluster; None: one that Ray finds or starts on this machine.
-        start_s: seconds without any worker before giving up.
-        job_s: seconds a job may take before its worker is replaced.
     """
 
     def __init__(
@@ -88,11 +92,9 @@ class RayExecutor(JobPool):
         share: ActorShare,
         *,
         address: str | None = None,
-        start_s: float = 300.0,
-        job_s: float = 900.0,
     ) -> None:
         self._factory, self.num_workers, self._share = factory, num_workers, share
-        self._address, self._start_s, self._job_s = address, start_s, job_s
+        self._address = address
         self._actors: list[_Actor] = []
         self._without_since_s = 0.0
         self._is_connected = False
@@ -162,12 +164,12 @@ class RayExecutor(JobPool):
     def _end_overdue(self, ledger: Ledger) -> Iterator[Done]:
         now_s = time.monotonic()
         for actor in list(self._actors):
-            if actor.is_ready and actor.held and now_s - actor.since_s > self._job_s:
-                yield from self._replace(actor, ledger, f"no answer within {self._job_s:g} s")
+            if actor.is_ready and actor.held and now_s - actor.since_s > JOB_S:
+                yield from self._replace(actor, ledger, f"no answer within {JOB_S:g} s")
         if any(actor.is_ready for actor in self._actors):
             self._without_since_s = now_s
-        elif now_s - self._without_since_s > self._start_s:
-            raise InfraError(f"the cluster has given no worker for {self._start_s:g} s")
+        elif now_s - self._without_since_s > START_S:
+            raise InfraError(f"the cluster has given no worker for {START_S:g} s")
 
 
 class _Remote:

@@ -31,8 +31,6 @@ class ReferenceAnswer:
     """Outputs that share memory with a parameter or buffer."""
     is_finite: bool = True
     """An output has finite elements, natively and in float64."""
-    has_nan: bool = False
-    """An element of the float64 outputs is NaN."""
 
     @property
     def num_bytes(self) -> int:

@@ -74,9 +74,7 @@ class Live:
         tolerated: tuple[tuple[torch.Tensor, ...], ...] = ()
         if self._rounded is not None:
             tolerated = (self._in_double(self._rounded, inputs, seed, tf32=True)[0],)
-        *changes, is_finite, has_nan = read(
-            [*flags, _any_finite(native, oracle), _any_nan(oracle)], self._device
-        )
+        *changes, is_finite = read([*flags, _any_finite(native, oracle)], self._device)
         # Versions show a write in place that leaves equal values: a kernel may round there.
         changed_inputs = {i for i in range(len(inputs)) if changes[i] or i in written}
         changed = [
@@ -101,7 +99,6 @@ class Live:
             shared=shared,
             held=state_shared,
             is_finite=is_finite,
-            has_nan=has_nan,
         )
 
     def _in_double(
@@ -246,11 +243,6 @@ def _any_finite(native: tuple[torch.Tensor, ...], oracle: tuple[torch.Tensor, ..
     pairs = [(n, o) for n, o in zip(native, oracle, strict=True) if n.numel() and o.numel()]
     flags = [(n.isfinite().any() & o.isfinite().any().to(n.device)) for n, o in pairs]
     return torch.stack(flags).any() if flags else torch.tensor(True)
-
-
-def _any_nan(oracle: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    flags = [output.isnan().any() for output in oracle]
-    return torch.stack(flags).any() if flags else torch.tensor(False)
 
 
 def _aliases(outputs: tuple[torch.Tensor, ...], inputs: list[Any]) -> Iterator[tuple[int, int]]:

@@ -1,1 +1,0 @@
-"""Answers that an earlier judge accepted, judged by the judge of this checkout."""
