@@ -10,7 +10,7 @@ from test_operators import SAMPLES, bind
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.ranges.functions import _erfinv
-from kernelwright.ops.ranges.given import Given
+from kernelwright.ops.ranges.rule_inputs import RuleInputs
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
     Spread,
@@ -151,7 +151,7 @@ def test_rows_that_share_what_was_added_do_not_cancel():
     ],
 )
 def test_functions_refuse_what_they_are_not_defined_for(text, v, raises):
-    given = Given({"input": TensorType((4,))}, {"input": v}, (TensorType((4,)),))
+    given = RuleInputs({"input": TensorType((4,))}, {"input": v}, (TensorType((4,)),))
     if raises:
         with pytest.raises(OutOfDomain):
             RULES[text](given)
@@ -202,7 +202,7 @@ def test_erfinv_close_to_its_ends_is_large_and_finite(near):
 
 
 def spread_of(op: str, v: Spread) -> Spread:
-    found = RULES[op](Given({"input": TensorType((4,))}, {"input": v}, (TensorType((4,)),)))
+    found = RULES[op](RuleInputs({"input": TensorType((4,))}, {"input": v}, (TensorType((4,)),)))
     assert isinstance(found, Spread)
     return found
 
@@ -225,7 +225,7 @@ def test_signs_are_whole_numbers_on_both_sides_of_zero():
     assert v.is_whole
     assert v.share_of_zeros == pytest.approx(0, abs=1e-9)
     assert v.mean == pytest.approx(0.683, abs=0.01)
-    rectified = RULES["relu"](Given({}, {"input": normal(0, 1)}, ()))
+    rectified = RULES["relu"](RuleInputs({}, {"input": normal(0, 1)}, ()))
     assert spread_of("sign", with_as_many_below(rectified)).share_of_zeros == pytest.approx(0.5)
 
 

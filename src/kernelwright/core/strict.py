@@ -118,7 +118,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     wanted = kind.__name__ if isinstance(kind, type) else str(kind)
-    raise UsageError(f"{where} = {value!r}", remedy=f"it is to be of type {wanted}")
+    raise UsageError(f"{where} = {value!r}", remedy=f"give a value of type {wanted}")
 
 
 def _one_of(kinds: UnionType, value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Self
 import torch
 
 from kernelwright.core.errors import InfraError
-from kernelwright.synth.draws import Drawer, Found, ProgramSearch
+from kernelwright.synth.draws import Drawer, DrawOutcome, ProgramSearch
 
 MakeDrawer = Callable[[], Drawer]
 """A picklable function that makes a drawer. Every process calls the function once."""
@@ -30,7 +30,7 @@ def _begin(make: MakeDrawer) -> None:
     _drawer = make()
 
 
-def _draw(searches: Sequence[ProgramSearch]) -> list[Found]:
+def _draw(searches: Sequence[ProgramSearch]) -> list[DrawOutcome]:
     return list(map(_drawer.draw, searches))
 
 
@@ -62,7 +62,7 @@ class Crew:
         else:
             torch.set_num_threads(self._num_threads)
 
-    def draw(self, searches: Sequence[ProgramSearch]) -> list[Found]:
+    def draw(self, searches: Sequence[ProgramSearch]) -> list[DrawOutcome]:
         """The results of these searches.
 
         Raises:
@@ -70,7 +70,7 @@ class Crew:
         """
         return next(self.draw_all([searches]))
 
-    def draw_all(self, batches: Iterable[Sequence[ProgramSearch]]) -> Iterator[list[Found]]:
+    def draw_all(self, batches: Iterable[Sequence[ProgramSearch]]) -> Iterator[list[DrawOutcome]]:
         """Yields the results of every batch, in order, while later batches are in progress.
 
         Raises:
@@ -82,7 +82,7 @@ class Crew:
             return
         # The number of open batches is limited: `batches` is read only as far as needed, and
         # results that wait for an earlier batch do not pile up.
-        waiting: deque[Future[list[Found]]] = deque()
+        waiting: deque[Future[list[DrawOutcome]]] = deque()
         for batch in batches:
             waiting.append(self._pool.submit(_draw, batch))
             if len(waiting) == self._ahead:
@@ -91,7 +91,7 @@ class Crew:
             yield _result(waiting.popleft())
 
 
-def _result(future: Future[list[Found]]) -> list[Found]:
+def _result(future: Future[list[DrawOutcome]]) -> list[DrawOutcome]:
     try:
         return future.result()
     except BrokenProcessPool as error:

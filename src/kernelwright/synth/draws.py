@@ -58,7 +58,7 @@ class ProgramSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DrawOutcome:
     """The result of a search."""
 
     search: ProgramSearch
@@ -81,7 +81,7 @@ class Drawer:
         self.recipe, self.seed, self.groups, self.make = recipe, seed, groups, make
         self._samplers: dict[str | None, Sampler] = {}
 
-    def draw(self, search: ProgramSearch) -> Found:
+    def draw(self, search: ProgramSearch) -> DrawOutcome:
         """Continue a search to the next attempt that passes, or until the search is given up.
 
         The caller checks whether the program is new, because only the caller knows the file.
@@ -111,10 +111,12 @@ class Drawer:
                 fields = program_record(sample.program)
                 drawn = _drawn(search, group) | {"uniform": sample.is_uniform}
                 record = {"record": "program", "drawn": drawn, **fields}
-                return Found(search, fields["fingerprint"], _line(record))
+                return DrawOutcome(search, fields["fingerprint"], _line(record))
             assert sample.refused is not None
             search = search.beyond(sample.refused)
-        return Found(search, None, _line({"record": "given_up", "drawn": _drawn(search, group)}))
+        return DrawOutcome(
+            search, None, _line({"record": "given_up", "drawn": _drawn(search, group)})
+        )
 
     def _sampler(self, group: LevelGroup) -> Sampler:
         sampler = self._samplers.get(group.operator)

@@ -19,7 +19,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.progress import Say
 from kernelwright.core.record import Record, code_digest, version_of
 from kernelwright.synth.crew import AHEAD, Crew
-from kernelwright.synth.draws import Drawer, Found, LevelGroup, MakeSampler, ProgramSearch
+from kernelwright.synth.draws import Drawer, DrawOutcome, LevelGroup, MakeSampler, ProgramSearch
 from kernelwright.synth.file import HEADER, ProgramFile
 from kernelwright.synth.recipe import DrawRecipe
 from kernelwright.synth.space import space_record
@@ -82,7 +82,7 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     """Attempts that came to nothing, by reason."""
 
-    def count(self, found: Found) -> None:
+    def count(self, found: DrawOutcome) -> None:
         self.drawn += found.fingerprint is not None
         self.given_up += found.fingerprint is None
         self.refused.update(found.search.refused)
@@ -139,7 +139,7 @@ def _batches(searches: Iterator[ProgramSearch], size: int) -> Iterator[list[Prog
         yield batch
 
 
-def _check_found(found: Found, group: LevelGroup) -> None:
+def _check_found(found: DrawOutcome, group: LevelGroup) -> None:
     if found.fingerprint is None and not group.may_lack:
         reasons = ", ".join(f"{n} {reason}" for reason, n in found.search.refused.items())
         raise UsageError(
@@ -155,12 +155,12 @@ class _Novelty:
 
     avoid: frozenset[str]
     seen: set[str]
-    draw: Callable[[Sequence[ProgramSearch]], list[Found]]
+    draw: Callable[[Sequence[ProgramSearch]], list[DrawOutcome]]
 
-    def settle(self, batch: list[Found]) -> list[Found]:
+    def settle(self, batch: list[DrawOutcome]) -> list[DrawOutcome]:
         """Replaces programs of a batch, in place, until all programs are new; returns the batch.
 
-        Found programs with the fingerprint None were given up, and stay as they are.
+        Drawn programs with the fingerprint None were given up, and stay as they are.
         """
         # All programs that are not new are drawn again together, which keeps all processes busy.
         # The result is that of one program at a time: a fingerprint that an earlier program has

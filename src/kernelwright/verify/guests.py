@@ -23,10 +23,10 @@ from kernelwright.verify.trial import Trial
 SPARE_AFTER = 4
 """Candidates that a guest runs before a spare is started: not while everything else starts."""
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
-def once_more(step: Callable[[], Found]) -> Found:
+def once_more(step: Callable[[], T]) -> T:
     """Returns the result of the step, which is tried again where a guest was lost for no
     candidate's fault.
 

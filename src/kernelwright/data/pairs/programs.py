@@ -17,7 +17,7 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import SETS, benchmark_programs
 from kernelwright.synth.benchmarks import is_benchmark, task_fingerprint
-from kernelwright.synth.draws import Drawer, Found, LevelGroup, ProgramSearch
+from kernelwright.synth.draws import Drawer, DrawOutcome, LevelGroup, ProgramSearch
 from kernelwright.synth.tasks import TaskSampler
 
 PROJECT_LICENCE = "Apache-2.0"
@@ -84,7 +84,7 @@ class DrawnPrograms:
             return None
         return self._origin(search, search.fingerprint)
 
-    def _origin(self, found: Found, canonical: str) -> Origin:
+    def _origin(self, found: DrawOutcome, canonical: str) -> Origin:
         line = json.loads(found.line)
         return Origin(
             program=parse(line["text"]),

@@ -2,38 +2,38 @@
 
 from math import prod
 
-from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.rule_inputs import Rule, RuleInputs
 from kernelwright.ops.ranges.spread import Spread, add, average, contract, scale
 
 
 def _contraction(left: str, right: str) -> Rule:
-    def rule(g: Given) -> Spread:
+    def rule(g: RuleInputs) -> Spread:
         return contract(g.of(left), g.of(right), g[left].shape[-1])
 
     return rule
 
 
 def _added(left: str, right: str) -> Rule:
-    def rule(g: Given) -> Spread:
+    def rule(g: RuleInputs) -> Spread:
         product = contract(g.of(left), g.of(right), g[left].shape[-1])
         return add(scale(g.of(), g["beta"]), scale(product, g["alpha"]))
 
     return rule
 
 
-def _linear(g: Given) -> Spread:
+def _linear(g: RuleInputs) -> Spread:
     product = contract(g.of(), g.of("weight"), g["input"].shape[-1])
     return add(product, g.of("bias")) if g.has("bias") else product
 
 
-def _convolution(g: Given) -> Spread:
+def _convolution(g: RuleInputs) -> Spread:
     product = contract(g.of(), g.of("weight"), prod(g["weight"].shape[1:]))
     if any(g["padding"]):
         product = _up_to_zero(product)
     return add(product, g.of("bias")) if g.has("bias") else product
 
 
-def _transposed(g: Given) -> Spread:
+def _transposed(g: RuleInputs) -> Spread:
     """The rule of transposed convolutions: gaps of a stride get fewer products."""
     weight = g["weight"].shape
     terms = weight[0] * prod(weight[2:]) / prod(g["stride"]) / g["groups"]
@@ -46,7 +46,7 @@ def _up_to_zero(v: Spread) -> Spread:
     return v._replace(low=min(v.low, 0.0), high=max(v.high, 0.0))
 
 
-def _attention(g: Given) -> Spread:
+def _attention(g: RuleInputs) -> Spread:
     """The rule of attention: a weighted mean of values, about the plain mean for small scores."""
     v, keys = g.of("value"), g["key"].shape[-2]
     mean = average(v, keys)

@@ -30,7 +30,7 @@ from math import (
 from statistics import NormalDist
 from sys import float_info
 
-from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.rule_inputs import Rule, RuleInputs
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
     Spread,
@@ -175,7 +175,7 @@ def _rounded(name: str) -> Rule:
     return lambda g: rule(g)._replace(is_whole=True)  # type: ignore[union-attr]
 
 
-def _sign(g: Given) -> Spread:
+def _sign(g: RuleInputs) -> Spread:
     v = g.of()
     if v.low < 0 < v.high:
         share = 1 - v.share_of_zeros  # of -1 and 1
@@ -185,7 +185,7 @@ def _sign(g: Given) -> Spread:
     return image(lambda x: float((x > 0) - (x < 0)), v)._replace(is_whole=True)
 
 
-def _leaky_relu(g: Given) -> Spread:
+def _leaky_relu(g: RuleInputs) -> Spread:
     slope = g["negative_slope"]
     return image(lambda x: x if x > 0 else slope * x, g.of(), 0.0)
 
@@ -194,22 +194,22 @@ def _with_alpha(function: Callable[[float, float], float]) -> Rule:
     return lambda g: image(lambda x: function(x, g["alpha"]), g.of())
 
 
-def _softplus(g: Given) -> Spread:
+def _softplus(g: RuleInputs) -> Spread:
     beta = g["beta"]
     return image(lambda x: softplus(beta * x) / beta, g.of())
 
 
-def _hardtanh(g: Given) -> Spread:
+def _hardtanh(g: RuleInputs) -> Spread:
     return image(lambda x: clipped(x, g["min_val"], g["max_val"]), g.of())
 
 
-def _clamp(g: Given) -> Spread:
+def _clamp(g: RuleInputs) -> Spread:
     low = -INFINITE if g["min"] is None else g["min"]
     high = INFINITE if g["max"] is None else g["max"]
     return image(lambda x: clipped(x, low, high), g.of())
 
 
-def _threshold(g: Given) -> Spread:
+def _threshold(g: RuleInputs) -> Spread:
     limit, value = g["threshold"], g["value"]
     kept = image(lambda x: max(x, limit), g.of())
     return mix(kept, point(value)) if g.of().low <= limit else kept
@@ -219,7 +219,7 @@ def _wave(function: Callable[[float], float]) -> Rule:
     """The rule of sin and cos."""
     # `image` takes functions that turn at few known places; a wide range has too many of these.
 
-    def rule(g: Given) -> Spread:
+    def rule(g: RuleInputs) -> Spread:
         v = g.of()
         if v.high - v.low < 1.5 and v.largest < _LARGEST_ANGLE:
             # It turns at most once, by less than it changes.
@@ -252,11 +252,11 @@ def negation(v: Spread) -> Spread:
     return shift(scale(v, -1.0), 1.0)
 
 
-def _bitwise_not(g: Given) -> Spread:
+def _bitwise_not(g: RuleInputs) -> Spread:
     return shift(scale(g.of(), -1.0), 1.0 if g["input"].dtype == "bool" else -1.0)
 
 
-def _to_dtype(g: Given) -> Spread:
+def _to_dtype(g: RuleInputs) -> Spread:
     dtype, v = g["dtype"], g.of()
     if dtype == "bool":
         return truth(v)

@@ -5,8 +5,8 @@ from math import exp, log, sqrt
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.ranges.functions import exp_of, softplus
-from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.reduction import norm
+from kernelwright.ops.ranges.rule_inputs import Rule, RuleInputs
 from kernelwright.ops.ranges.spread import (
     Spread,
     absolute,
@@ -29,7 +29,7 @@ _LOG_FLOOR = -100.0
 """Below which binary_cross_entropy takes no logarithm."""
 
 
-def _reduced(g: Given, each: Spread, count: float, samples: int = 1) -> Spread:
+def _reduced(g: RuleInputs, each: Spread, count: float, samples: int = 1) -> Spread:
     """The spread of a loss after its reduction.
 
     Args:
@@ -45,29 +45,29 @@ def _reduced(g: Given, each: Spread, count: float, samples: int = 1) -> Spread:
     return scale(total(each, count), 1 / samples if how == "batchmean" else 1.0)
 
 
-def _pairs(g: Given, *names: str) -> int:
+def _pairs(g: RuleInputs, *names: str) -> int:
     """Number of elements of the largest operand, the least that a broadcast of them can have."""
     return max(int(g[name].numel) for name in names)
 
 
-def _pairwise(function: Callable[[Given, Spread], Spread]) -> Rule:
+def _pairwise(function: Callable[[RuleInputs, Spread], Spread]) -> Rule:
     """The rule of a loss that is a function of the difference of input and target."""
 
-    def rule(g: Given) -> Spread:
+    def rule(g: RuleInputs) -> Spread:
         row_loss = function(g, subtract(g.of(), g.of("target")))
         return _reduced(g, row_loss, _pairs(g, "input", "target"))
 
     return rule
 
 
-def _huber(g: Given, v: Spread) -> Spread:
+def _huber(g: RuleInputs, v: Spread) -> Spread:
     delta = g["delta"]
     return image(
         lambda x: 0.5 * x * x if abs(x) < delta else delta * (abs(x) - 0.5 * delta), v, 0.0
     )
 
 
-def _smooth_l1(g: Given, v: Spread) -> Spread:
+def _smooth_l1(g: RuleInputs, v: Spread) -> Spread:
     beta = g["beta"]
     return image(lambda x: 0.5 * x * x / beta if abs(x) < beta else abs(x) - 0.5 * beta, v, 0.0)
 
@@ -76,12 +76,12 @@ def _classes(x: TensorType) -> int:
     return x.shape[min(x.rank - 1, 1)]
 
 
-def _weighed(g: Given, each: Spread) -> Spread:
+def _weighed(g: RuleInputs, each: Spread) -> Spread:
     """The spread of a loss times the weight, if the call has one."""
     return multiply(each, g.of("weight")) if g.has("weight") else each
 
 
-def _picked(g: Given, each: Spread, smoothing: float = 0.0) -> Spread:
+def _picked(g: RuleInputs, each: Spread, smoothing: float = 0.0) -> Spread:
     """The spread of a loss after its reduction, where samples have classes with weights.
 
     The sum is divided by the sum of the samples' weights, not by their number: one sample's mean
@@ -112,7 +112,7 @@ def _picked(g: Given, each: Spread, smoothing: float = 0.0) -> Spread:
     return add(scale(mean, 1 - smoothing), scale(multiply(mean, ratio), smoothing))
 
 
-def _cross_entropy(g: Given) -> Spread:
+def _cross_entropy(g: RuleInputs) -> Spread:
     x, classes = g.of(), _classes(g["input"])
     width, spill = x.high - x.low, log(classes)
     mean = min(spill + x.std * x.std / 2, width + spill)
@@ -123,11 +123,11 @@ def _cross_entropy(g: Given) -> Spread:
     return _picked(g, row_loss, g["label_smoothing"])
 
 
-def _nll(g: Given) -> Spread:
+def _nll(g: RuleInputs) -> Spread:
     return _picked(g, scale(g.of(), -1.0))
 
 
-def _kl_div(g: Given) -> Spread:
+def _kl_div(g: RuleInputs) -> Spread:
     x, target = g.of(), g.of("target")
     if g["log_target"]:
         row_loss = multiply(image(exp_of, target), subtract(target, x))
@@ -142,7 +142,7 @@ def _surprise(probability: Spread) -> Spread:
     return image(lambda p: -max(log(p), _LOG_FLOOR) if p > 0 else -_LOG_FLOOR, probability)
 
 
-def _binary_cross_entropy(g: Given) -> Spread:
+def _binary_cross_entropy(g: RuleInputs) -> Spread:
     p, target = g.of(), g.of("target")
     hit, miss = _surprise(p), _surprise(shift(scale(p, -1.0), 1.0))
     apart = add(multiply(target, hit), multiply(shift(scale(target, -1.0), 1.0), miss))
@@ -151,7 +151,7 @@ def _binary_cross_entropy(g: Given) -> Spread:
     return _reduced(g, _weighed(g, row_loss), g["input"].numel)
 
 
-def _with_logits(g: Given) -> Spread:
+def _with_logits(g: RuleInputs) -> Spread:
     x, target = g.of(), g.of("target")
     hit, miss = image(lambda v: softplus(-v), x), image(softplus, x)
     if g.has("pos_weight"):
@@ -161,24 +161,24 @@ def _with_logits(g: Given) -> Spread:
     return _reduced(g, _weighed(g, row_loss), g["input"].numel)
 
 
-def _hinge_embedding(g: Given) -> Spread:
+def _hinge_embedding(g: RuleInputs) -> Spread:
     x = g.of()
     row_loss = mix(x, rectify(shift(scale(x, -1.0), g["margin"])))
     return _reduced(g, row_loss, _pairs(g, "input", "target"))
 
 
-def _soft_margin(g: Given) -> Spread:
+def _soft_margin(g: RuleInputs) -> Spread:
     signed = mix(g.of(), scale(g.of(), -1.0))
     return _reduced(g, image(softplus, signed), _pairs(g, "input", "target"))
 
 
-def _margin_ranking(g: Given) -> Spread:
+def _margin_ranking(g: RuleInputs) -> Spread:
     gap = subtract(g.of("input1"), g.of("input2"))
     row_loss = rectify(shift(mix(gap, scale(gap, -1.0)), g["margin"]))
     return _reduced(g, row_loss, _pairs(g, "input1", "input2", "target"))
 
 
-def _cosine(g: Given, one: str, other: str, count: float) -> Spread:
+def _cosine(g: RuleInputs, one: str, other: str, count: float) -> Spread:
     """The spread of the cosine of two vectors of `count` elements."""
     a, b = g.of(one), g.of(other)
     sizes = a.rms * b.rms
@@ -186,7 +186,7 @@ def _cosine(g: Given, one: str, other: str, count: float) -> Spread:
     return Spread(-1.0, 1.0, mean, 1 / sqrt(count), a.independent and b.independent)
 
 
-def _cosine_embedding(g: Given) -> Spread:
+def _cosine_embedding(g: RuleInputs) -> Spread:
     count = g["input1"].shape[-1]
     cosine = _cosine(g, "input1", "input2", count)
     alike, apart = shift(scale(cosine, -1.0), 1.0), rectify(shift(cosine, -g["margin"]))
@@ -197,7 +197,7 @@ def _distance(a: Spread, b: Spread, count: float, order: float) -> Spread:
     return norm(subtract(a, b), count, order)
 
 
-def _triplet(g: Given) -> Spread:
+def _triplet(g: RuleInputs) -> Spread:
     anchor, count = g.of("anchor"), g["anchor"].shape[-1]
     near = _distance(anchor, g.of("positive"), count, g["p"])
     far = _distance(anchor, g.of("negative"), count, g["p"])
@@ -205,11 +205,11 @@ def _triplet(g: Given) -> Spread:
     return _reduced(g, row_loss, _pairs(g, "anchor", "positive", "negative") / count)
 
 
-def _cosine_similarity(g: Given) -> Spread:
-    return _cosine(g, "x1", "x2", max(_pairs(g, "x1", "x2") / max(g.made[0].numel, 1), 1.0))
+def _cosine_similarity(g: RuleInputs) -> Spread:
+    return _cosine(g, "x1", "x2", max(_pairs(g, "x1", "x2") / max(g.results[0].numel, 1), 1.0))
 
 
-def _pairwise_distance(g: Given) -> Spread:
+def _pairwise_distance(g: RuleInputs) -> Spread:
     return _distance(g.of("x1"), g.of("x2"), max(g["x1"].shape[-1], g["x2"].shape[-1]), g["p"])
 
 

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.rule_inputs import Rule, RuleInputs
 from kernelwright.ops.ranges.spread import (
     Spread,
     average,
@@ -21,21 +21,21 @@ _OVERSHOOT = 1.6
 """The sum of the absolute weights of bicubic interpolation: some weights are negative."""
 
 
-def _same(g: Given) -> Spread:
+def _same(g: RuleInputs) -> Spread:
     return g.of()
 
 
-def _pieces(g: Given) -> tuple[Spread, ...]:
-    return (g.of(),) * len(g.made)
+def _pieces(g: RuleInputs) -> tuple[Spread, ...]:
+    return (g.of(),) * len(g.results)
 
 
-def _repeated(g: Given) -> Spread:
+def _repeated(g: RuleInputs) -> Spread:
     """The rule of broadcast_to, repeat and unfold: repeated elements are not independent."""
     v = g.of()
-    return v._replace(independent=v.independent and g.made[0].numel <= g["input"].numel)
+    return v._replace(independent=v.independent and g.results[0].numel <= g["input"].numel)
 
 
-def _pad(g: Given) -> Spread:
+def _pad(g: RuleInputs) -> Spread:
     if g["mode"] != "constant":
         return g.of()._replace(independent=False)
     return mix(g.of(), point(float(g["value"] or 0.0)))
@@ -44,30 +44,30 @@ def _pad(g: Given) -> Spread:
 def _picked(name: str) -> Rule:
     """The rule of picks from the tensor `name`, some elements of which occur more than once."""
 
-    def rule(g: Given) -> Spread:
+    def rule(g: RuleInputs) -> Spread:
         v = g.of(name)
-        return v._replace(independent=v.independent and g.made[0].numel <= g[name].numel)
+        return v._replace(independent=v.independent and g.results[0].numel <= g[name].numel)
 
     return rule
 
 
-def _places(g: Given) -> Spread:
+def _places(g: RuleInputs) -> Spread:
     """The spread of the positions that sort and topk return."""
     shape = g["input"].shape
     size = shape[g["dim"]] if shape else 1
     return Spread(0.0, size - 1.0, (size - 1) / 2, size / 12**0.5, False, is_whole=True)
 
 
-def _positions(g: Given) -> Spread:
+def _positions(g: RuleInputs) -> Spread:
     """The spread of arange."""
-    count, step = g.made[0].numel, g["step"]
+    count, step = g.results[0].numel, g["step"]
     first, last = sorted((float(g["start"]), float(g["start"] + step * (max(count, 1) - 1))))
     deviation = abs(step) * ((count**2 - 1) / 12) ** 0.5 if count else 0.0
     is_whole = float(g["start"]).is_integer() and float(step).is_integer()
     return Spread(first, last, (first + last) / 2, deviation, False, is_whole=is_whole)
 
 
-def _with_added(g: Given, name: str, most: int, total: int) -> Spread:
+def _with_added(g: RuleInputs, name: str, most: int, total: int) -> Spread:
     """The spread of the input after values were added to some of its elements.
 
     Args:
@@ -83,13 +83,13 @@ def _with_added(g: Given, name: str, most: int, total: int) -> Spread:
     return Spread(low, high, v.mean + share * addend.mean, deviation, False, is_whole=is_whole)
 
 
-def _scatter_add(g: Given) -> Spread:
+def _scatter_add(g: RuleInputs) -> Spread:
     index = g["index"]
     most = index.shape[dim_index(g["dim"], index.rank)] if index.rank else 1
     return _with_added(g, "src", most, index.numel)
 
 
-def _index_put(g: Given) -> Spread:
+def _index_put(g: RuleInputs) -> Spread:
     if not g["accumulate"]:
         return mix(g.of(), g.of("values"))
     indices = [index for index in g["indices"] if index is not None]
@@ -99,12 +99,12 @@ def _index_put(g: Given) -> Spread:
     return _with_added(g, "values", most, most * prod(kept) * prod(rest))
 
 
-def _one_hot(g: Given) -> Spread:
-    classes = g.made[0].shape[-1]
+def _one_hot(g: RuleInputs) -> Spread:
+    classes = g.results[0].shape[-1]
     return coin(1 / classes)
 
 
-def _average_pool(g: Given) -> Spread:
+def _average_pool(g: RuleInputs) -> Spread:
     count = prod(g["kernel_size"])
     v = average(g.of(), count)
     if any(g["padding"]) and g["count_include_pad"]:
@@ -113,11 +113,11 @@ def _average_pool(g: Given) -> Spread:
     return scale(v, count / divisor) if divisor else v
 
 
-def _max_pool(g: Given) -> Spread:
+def _max_pool(g: RuleInputs) -> Spread:
     return extreme(g.of(), prod(g["kernel_size"]), 1)
 
 
-def _interpolate(g: Given) -> Spread:
+def _interpolate(g: RuleInputs) -> Spread:
     v = g.of()._replace(independent=False)
     if g["mode"] != "bicubic":
         return v
@@ -125,7 +125,7 @@ def _interpolate(g: Given) -> Spread:
     return v._replace(low=v.low - reach, high=v.high + reach)
 
 
-def _dropout(g: Given) -> Spread:
+def _dropout(g: RuleInputs) -> Spread:
     if not g["training"] or g["p"] == 0:
         return g.of()
     return with_zeros(scale(g.of(), 1 / (1 - g["p"]))) if g["p"] < 1 else point(0.0)
@@ -141,8 +141,8 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("broadcast_to", "repeat", "unfold"), _repeated),
     **dict.fromkeys(("chunk", "split", "unbind"), _pieces),
     "pad": _pad,
-    "cat": lambda g: mix(*g.each("tensors")),
-    "stack": lambda g: mix(*g.each("tensors")),
+    "cat": lambda g: mix(*g.sequence("tensors")),
+    "stack": lambda g: mix(*g.sequence("tensors")),
     "zeros_like": lambda _: point(0.0),
     "ones_like": lambda _: point(1.0),
     "full_like": lambda g: point(float(g["fill_value"])),

@@ -6,7 +6,7 @@ from math import erf, exp, floor, log, pi, sqrt
 
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.ranges.functions import INFINITE, clipped, exp_of, negation, truth
-from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.rule_inputs import Rule, RuleInputs
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
     Spread,
@@ -72,41 +72,41 @@ def _bits(a: Spread, b: Spread) -> Spread:
 def _pairwise(function: Callable[[Spread, Spread], Spread], second: str = "other") -> Rule:
     """The rule of a function of two operands, which may broadcast."""
 
-    def rule(g: Given) -> Spread:
+    def rule(g: RuleInputs) -> Spread:
         result = function(g.of(), g.of(second))
         return _after_broadcast(g, result, "input", second)
 
     return rule
 
 
-def _after_broadcast(g: Given, made: Spread, *names: str) -> Spread:
-    """The spread `made`, not independent if one of the operands `names` was broadcast."""
+def _after_broadcast(g: RuleInputs, spread: Spread, *names: str) -> Spread:
+    """The spread, not independent if one of the operands `names` was broadcast."""
     # Elements that share one number do not cancel in a later sum.
-    wanted = g.made[0].numel
+    wanted = g.results[0].numel
     widened = any(g.has(name) and g[name].numel < wanted for name in names)
-    return made._replace(independent=False) if widened else made
+    return spread._replace(independent=False) if widened else spread
 
 
-def _sum_rule(g: Given) -> Spread:
+def _sum_rule(g: RuleInputs) -> Spread:
     return _after_broadcast(g, add(g.of(), scale(g.of("other"), g["alpha"])), "input", "other")
 
 
-def _sub_rule(g: Given) -> Spread:
+def _sub_rule(g: RuleInputs) -> Spread:
     return _after_broadcast(g, add(g.of(), scale(g.of("other"), -g["alpha"])), "input", "other")
 
 
-def _rsub_rule(g: Given) -> Spread:
+def _rsub_rule(g: RuleInputs) -> Spread:
     return _after_broadcast(g, subtract(g.of("other"), scale(g.of(), g["alpha"])), "input", "other")
 
 
-def _div_rule(g: Given) -> Spread:
+def _div_rule(g: RuleInputs) -> Spread:
     quotient = divide(g.of(), g.of("other"))
     if g["rounding_mode"] is not None:
         quotient = image(floor if g["rounding_mode"] == "floor" else int, quotient)
     return _after_broadcast(g, quotient, "input", "other")
 
 
-def _remainder(g: Given) -> Spread:
+def _remainder(g: RuleInputs) -> Spread:
     """The spread of remainder: between 0 and the divisor, with the divisor's sign."""
     divisor = g.of("other")
     divide(g.of(), divisor)  # refuses divisors that may be 0
@@ -116,7 +116,7 @@ def _remainder(g: Given) -> Spread:
     return _after_broadcast(g, remainder, "input", "other")
 
 
-def _fmod(g: Given) -> Spread:
+def _fmod(g: RuleInputs) -> Spread:
     """The spread of fmod: no larger than divisor and dividend, with the dividend's sign."""
     dividend, divisor = g.of(), g.of("other")
     divide(dividend, divisor)  # refuses divisors that may be 0
@@ -127,7 +127,7 @@ def _fmod(g: Given) -> Spread:
     return _after_broadcast(g, remainder, "input", "other")
 
 
-def _shift(g: Given, sign: int) -> Spread:
+def _shift(g: RuleInputs, sign: int) -> Spread:
     """The spread of a shift to the left (sign 1) or to the right (-1).
 
     A shift is a product with a power of two. Too many places leave 0 or -1.
@@ -140,7 +140,7 @@ def _shift(g: Given, sign: int) -> Spread:
     factors = Spread(2.0 ** (sign * least), 2.0 ** (sign * most), 0.0, 0.0)
     if sign < 0:
         factors = factors._replace(low=factors.high, high=factors.low)
-    if value.largest * factors.high >= 2.0 ** (8 * DTYPE_BYTES[g.made[0].dtype] - 1):
+    if value.largest * factors.high >= 2.0 ** (8 * DTYPE_BYTES[g.results[0].dtype] - 1):
         raise OutOfDomain(f"{value.largest:.3g} shifted by {most:.3g} places")
     ends = [floor(v * f) for v in (value.low, value.high) for f in (factors.low, factors.high)]
     low, high = float(min(*ends, 0)), float(max(*ends, 0))
@@ -186,7 +186,7 @@ def _smaller(a: Spread, b: Spread) -> Spread:
     return scale(_larger(scale(a, -1.0), scale(b, -1.0)), -1.0)
 
 
-def _power(g: Given) -> Spread:
+def _power(g: RuleInputs) -> Spread:
     """The spread of a power.
 
     Raises:
@@ -215,21 +215,21 @@ def _whole_power(exponent: int, x: float) -> float:
         return INFINITE if x > 0 or exponent % 2 == 0 else -INFINITE
 
 
-def _where(g: Given) -> Spread:
+def _where(g: RuleInputs) -> Spread:
     condition = g.of("condition")
     if condition.low == condition.high:
         return g.of("input" if condition.low else "other")
     return _after_broadcast(g, mix(g.of(), g.of("other")), "condition", "input", "other")
 
 
-def _masked_fill(g: Given) -> Spread:
+def _masked_fill(g: RuleInputs) -> Spread:
     mask = g.of("mask")
     if mask.low == mask.high:
         return g.of("value") if mask.low else g.of()
     return _after_broadcast(g, mix(g.of(), g.of("value")), "input", "mask")
 
 
-def _lerp(g: Given) -> Spread:
+def _lerp(g: RuleInputs) -> Spread:
     start, end, weight = g.of(), g.of("end"), g.of("weight")
     result = add(start, multiply(weight, subtract(end, start)))
     if weight.low >= 0 and weight.high <= 1:
@@ -239,7 +239,7 @@ def _lerp(g: Given) -> Spread:
 
 
 def _third(combine: Callable[[Spread, Spread], Spread]) -> Rule:
-    def rule(g: Given) -> Spread:
+    def rule(g: RuleInputs) -> Spread:
         product = scale(combine(g.of("tensor1"), g.of("tensor2")), g["value"])
         return _after_broadcast(g, add(g.of(), product), "input", "tensor1", "tensor2")
 

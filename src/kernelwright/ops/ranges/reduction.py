@@ -3,7 +3,7 @@
 from math import exp, inf, log, prod, sqrt
 
 from kernelwright.ops.ranges.functions import exp_of, negation, truth
-from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.rule_inputs import Rule, RuleInputs
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
     Spread,
@@ -29,11 +29,11 @@ def _index(count: float) -> Spread:
     return Spread(0.0, count - 1, (count - 1) / 2, count / sqrt(12.0), is_whole=True)
 
 
-def _any(g: Given) -> Spread:
+def _any(g: RuleInputs) -> Spread:
     return _unless_all(truth(g.of()), g.count)
 
 
-def _all(g: Given) -> Spread:
+def _all(g: RuleInputs) -> Spread:
     return negation(_unless_all(negation(truth(g.of())), g.count))
 
 
@@ -77,7 +77,7 @@ def variance(v: Spread, count: float, correction: float) -> Spread:
     return spread._replace(low=low, mean=max(spread.mean, low))
 
 
-def _variance(g: Given) -> Spread:
+def _variance(g: RuleInputs) -> Spread:
     return variance(g.of(), g.count, g["correction"])
 
 
@@ -115,13 +115,13 @@ def log_sum_exp(v: Spread, count: float) -> Spread:
 # Along a dimension
 
 
-def _length(g: Given) -> float:
+def _length(g: RuleInputs) -> float:
     """Elements along the call's dimension `dim`; 1 for a scalar."""
     shape = g["input"].shape
     return float(shape[g["dim"]]) if shape else 1.0
 
 
-def _softmax(g: Given) -> Spread:
+def _softmax(g: RuleInputs) -> Spread:
     return softmax(g.of(), _length(g))
 
 
@@ -139,7 +139,7 @@ def softmax(v: Spread, count: float) -> Spread:
     )
 
 
-def _log_softmax(g: Given) -> Spread:
+def _log_softmax(g: RuleInputs) -> Spread:
     v, count = g.of(), _length(g)
     if count <= 1:
         return point(0.0)
@@ -148,7 +148,7 @@ def _log_softmax(g: Given) -> Spread:
     return Spread(-width - spill, min(0.0, width - spill), mean, v.std, v.independent)
 
 
-def _cumsum(g: Given) -> Spread:
+def _cumsum(g: RuleInputs) -> Spread:
     v, count = g.of(), _length(g)
     # Over all positions, a drift to M deviates by M / sqrt(12). A random walk deviates by its last
     # deviation / sqrt(2).
@@ -162,13 +162,13 @@ def _cumsum(g: Given) -> Spread:
     )
 
 
-def _cumprod(g: Given) -> Spread:
+def _cumprod(g: RuleInputs) -> Spread:
     v = g.of()
     return mix(v, product(v, _length(g)))._replace(independent=False)
 
 
 def _running_extreme(sign: int) -> Rule:
-    def rule(g: Given) -> tuple[Spread, Spread]:
+    def rule(g: RuleInputs) -> tuple[Spread, Spread]:
         count = _length(g)
         values = mix(g.of(), extreme(g.of(), count, sign))._replace(independent=False)
         return values, _index(count)._replace(independent=False)
@@ -176,7 +176,7 @@ def _running_extreme(sign: int) -> Rule:
     return rule
 
 
-def _logcumsumexp(g: Given) -> Spread:
+def _logcumsumexp(g: RuleInputs) -> Spread:
     return mix(g.of(), log_sum_exp(g.of(), _length(g)))._replace(independent=False)
 
 
@@ -201,28 +201,28 @@ def _normalized(v: Spread, count: float, *, centred: bool) -> Spread:
     return Spread(low, high, around, v.std / size, True)
 
 
-def _affine(g: Given, v: Spread) -> Spread:
+def _affine(g: RuleInputs, v: Spread) -> Spread:
     """The spread of v * weight + bias, as far as the call has these."""
     if g.has("weight"):
         v = multiply(v, g.of("weight"))
     return add(v, g.of("bias")) if g.has("bias") else v
 
 
-def _layer_norm(g: Given) -> Spread:
+def _layer_norm(g: RuleInputs) -> Spread:
     return _affine(g, _normalized(g.of(), prod(g["normalized_shape"]), centred=True))
 
 
-def _rms_norm(g: Given) -> Spread:
+def _rms_norm(g: RuleInputs) -> Spread:
     v = _normalized(g.of(), prod(g["normalized_shape"]), centred=False)
     return multiply(v, g.of("weight")) if g.has("weight") else v
 
 
-def _group_norm(g: Given) -> Spread:
+def _group_norm(g: RuleInputs) -> Spread:
     shape = g["input"].shape
     return _affine(g, _normalized(g.of(), prod(shape[1:]) / g["num_groups"], centred=True))
 
 
-def _by_channel(g: Given, count: float, trained: bool) -> Spread:
+def _by_channel(g: RuleInputs, count: float, trained: bool) -> Spread:
     """The spread of a normalization by channel.
 
     Args:
@@ -240,16 +240,16 @@ def _by_channel(g: Given, count: float, trained: bool) -> Spread:
     return _affine(g, multiply(centred, inverse))
 
 
-def _instance_norm(g: Given) -> Spread:
+def _instance_norm(g: RuleInputs) -> Spread:
     return _by_channel(g, prod(g["input"].shape[2:]), g["use_input_stats"])
 
 
-def _batch_norm(g: Given) -> Spread:
+def _batch_norm(g: RuleInputs) -> Spread:
     shape = g["input"].shape
     return _by_channel(g, shape[0] * prod(shape[2:]), g["training"])
 
 
-def _batch_norm_train(g: Given) -> tuple[Spread, ...]:
+def _batch_norm_train(g: RuleInputs) -> tuple[Spread, ...]:
     """The result, the batch's mean and inverse deviation, then the running statistics."""
     v, shape = g.of(), g["input"].shape
     count, share = shape[0] * prod(shape[2:]), g["momentum"]
@@ -263,7 +263,7 @@ def _batch_norm_train(g: Given) -> tuple[Spread, ...]:
     return normed, mean, inverse, moved_mean, moved_var
 
 
-def _sum(g: Given) -> Spread:
+def _sum(g: RuleInputs) -> Spread:
     return total(g.of(), g.count)
 
 

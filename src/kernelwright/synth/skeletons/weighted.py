@@ -35,7 +35,7 @@ class Weighted(Generic[T]):
         return self.items[bisect(self._totals, number)]
 
 
-def weighted(each: Iterable[tuple[T, int]]) -> Weighted[T]:
+def weighted(items: Iterable[tuple[T, int]]) -> Weighted[T]:
     """A weighted choice from (item, weight)."""
-    pairs = list(each)
+    pairs = list(items)
     return Weighted([item for item, _ in pairs], [weight for _, weight in pairs])
