@@ -13,6 +13,7 @@ from small_tritonbench import (
     write_checkout,
     write_predictions,
 )
+from verdicts import verdict
 
 from kernelwright.bench.tritonbench.cases import (
     Outcomes,
@@ -31,16 +32,14 @@ from kernelwright.bench.tritonbench.posing import on_device, pose_file
 from kernelwright.bench.tritonbench.predictions import code_of, read_predictions
 from kernelwright.bench.tritonbench.spread import spread
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.core.verdict import Code
 from kernelwright.report.tritonbench import reason_rows, score_of, score_rows
 from kernelwright.verify.many.recipe import JudgeRecipe
 
 RECIPE = JudgeRecipe(device="cpu")
 ABOUT = {"mode": "hybrid", "precision": "strict", "device": "interpreter"}
-RIGHT = Verdict(accepted=True, stage=Stage.ACCEPTED, code=Code.OK, message="", **ABOUT)
-WRONG = Verdict(
-    accepted=False, stage=Stage.COMPARE, code=Code.WRONG_VALUES, message="far off", **ABOUT
-)
+RIGHT = verdict(**ABOUT)
+WRONG = verdict(Code.WRONG_VALUES, message="far off", **ABOUT)
 
 
 @pytest.fixture
