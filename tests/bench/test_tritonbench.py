@@ -14,6 +14,7 @@ from small_tritonbench import (
     write_checkout,
     write_predictions,
 )
+from verdicts import verdict
 
 from kernelwright.bench.tritonbench import posing, stages
 from kernelwright.bench.tritonbench.cases import (
@@ -33,17 +34,15 @@ from kernelwright.bench.tritonbench.posing import _drawn_results, on_device, pos
 from kernelwright.bench.tritonbench.predictions import code_of, read_predictions
 from kernelwright.bench.tritonbench.spread import spread
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.core.verdict import Code
 from kernelwright.report.tritonbench import reason_rows, score_of, score_rows
 from kernelwright.sandbox.host.scripts import ScriptOutcome
 from kernelwright.verify.many.recipe import JudgeRecipe
 
 RECIPE = JudgeRecipe(device="cpu")
 ABOUT = {"mode": "hybrid", "precision": "strict", "device": "interpreter"}
-RIGHT = Verdict(accepted=True, stage=Stage.ACCEPTED, code=Code.OK, message="", **ABOUT)
-WRONG = Verdict(
-    accepted=False, stage=Stage.COMPARE, code=Code.WRONG_VALUES, message="far off", **ABOUT
-)
+RIGHT = verdict(**ABOUT)
+WRONG = verdict(Code.WRONG_VALUES, message="far off", **ABOUT)
 
 
 @pytest.fixture

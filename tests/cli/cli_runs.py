@@ -2,9 +2,10 @@
 fakes behind the command line."""
 
 import pytest
+import verdicts
 
 from kernelwright.cli.main import main
-from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.core.verdict import Code
 
 
 def exit_code(argv):
@@ -14,13 +15,10 @@ def exit_code(argv):
 
 
 def verdict(accepted, message="all cases agree"):
-    return Verdict(
-        accepted=accepted,
-        stage=Stage.ACCEPTED if accepted else Stage.COMPARE,
-        code=Code.OK if accepted else Code.WRONG_VALUES,
+    return verdicts.verdict(
+        Code.OK if accepted else Code.WRONG_VALUES,
         message=message,
         mode="hybrid",
-        precision="strict",
         device="cpu-interpreter",
         cases=("64x96 scaled 0",),
         isolation="rlimits",

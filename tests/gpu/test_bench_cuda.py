@@ -52,12 +52,6 @@ def get_init_inputs():
 """
 
 
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-
-
 @pytest.fixture
 def job(tmp_path):
     task = tmp_path / "1_task.py"

@@ -35,12 +35,6 @@ def fused_operator(x0, x1):
 """Large enough that a kernel wins: launches take no part of the time."""
 
 
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-
-
 @pytest.fixture
 def program(tmp_path):
     path = tmp_path / "large.py"

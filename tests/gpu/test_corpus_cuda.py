@@ -19,12 +19,6 @@ BIG_RELU = program_task(
 )
 
 
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-
-
 @pytest.mark.parametrize("entry", sample_for_gpu("honest"), ids=lambda entry: entry.name)
 def test_an_honest_kernel_is_accepted(entry):
     options = {"mode": entry.mode, "contract": entry.contract}

@@ -17,12 +17,6 @@ NUM_TOKENS, STOP = 300, 7
 LENGTHS = (1, 2, 40, 200, 255, 256, 300, 511) * 5
 
 
-@pytest.fixture(autouse=True, scope="module")
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-
-
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(0)

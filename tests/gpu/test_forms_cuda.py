@@ -3,7 +3,6 @@
 import random
 
 import pytest
-import torch
 from drawn_forms import Sizes, choose, disagreement, program
 
 from kernelwright.core.seed import derive
@@ -15,12 +14,6 @@ DRAWS = 4
 """For each combination of dtypes."""
 TRIES = 30
 LARGEST = 16
-
-
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
 
 
 @pytest.mark.parametrize("name", [name for name in operators() if name not in EXCLUDED])

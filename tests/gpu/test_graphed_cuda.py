@@ -18,8 +18,6 @@ from kernelwright.search.module.importing import import_file
 from kernelwright.search.optimize import optimize_target
 from kernelwright.search.options import SearchOptions
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
 MODEL = """
 import torch
 

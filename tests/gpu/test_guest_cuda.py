@@ -34,12 +34,6 @@ def fused_operator(x, y):
 """
 
 
-@pytest.fixture(autouse=True)
-def _needs_cuda():
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-
-
 @pytest.fixture
 def guest():
     with shared("cuda").guest(Limits(wall_s=60)) as made:

@@ -1,6 +1,5 @@
 """The judge on a GPU: real launches, times of both sides, probes that need a device."""
 
-import pytest
 import torch
 
 from corpus import ROOT
@@ -16,12 +15,6 @@ RELU = (ROOT / "honest" / "plain.py").read_text()
 BIG_RELU = program_task(
     parse((ROOT / "tasks" / "relu.py").read_text().replace("(37, 100)", "(4096, 8192)"))
 )
-
-
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
 
 
 def test_times_of_a_memory_bound_kernel_are_near_the_references():

@@ -6,8 +6,6 @@ import torch
 from kernelwright.verify.linting.files import lint_files
 from kernelwright.verify.linting.task import lint
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
 TASK = """\
 import torch
 

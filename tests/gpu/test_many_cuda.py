@@ -1,7 +1,6 @@
 """Many at once on a GPU: correctness side by side, times by the clock owner."""
 
 import pytest
-import torch
 
 from corpus import ROOT
 from kernelwright.core import record
@@ -14,12 +13,6 @@ from kernelwright.verify.many.run import judge_many
 RELU = (ROOT / "tasks" / "relu.py").read_text()
 GOOD = (ROOT / "honest" / "plain.py").read_text()
 FAR = GOOD.replace("tl.store(y + i,", "tl.store(y + i + (1 << 36),")
-
-
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
 
 
 @pytest.mark.parametrize("grade", ["fresh", "recycled"])

@@ -3,17 +3,10 @@
 import math
 
 import pytest
-import torch
 
 from kernelwright.bench.models.run import WHOLE, ModelsPlan, run_models
 from kernelwright.core import record
 from kernelwright.report.models import write_models
-
-
-@pytest.fixture(autouse=True)
-def _gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])

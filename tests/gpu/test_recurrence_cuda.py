@@ -1,7 +1,6 @@
 """Programs that wait for each other at every step of a recurrent layer, on a GPU."""
 
 import pytest
-import torch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
@@ -17,12 +16,6 @@ from kernelwright.verify.tasks.program_task import program_task
 STEPS, WIDTH, HIDDEN = 200, 64, 256
 SMALL = Init("randn", 0.0, 0.04)
 """States neither grow without bound nor make chaos of rounding."""
-
-
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
 
 
 def layers(op: str, batch: int, *, num: int = 1, both: bool = False, dtype: str = "float32"):

@@ -50,12 +50,6 @@ def fused_operator(x):
 """
 
 
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-
-
 @pytest.fixture
 def judge():
     with Judge(

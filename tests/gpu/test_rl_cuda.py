@@ -1,7 +1,6 @@
 """Reinforcement learning on a GPU: answers from a copy in bfloat16, times beside learning."""
 
 import pytest
-import torch
 from rl_runs import (
     FixedWriter,
     make_program,
@@ -15,8 +14,6 @@ from rl_runs import (
 
 from kernelwright.core import record
 from kernelwright.train.rl.run import train_rl
-
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 SOURCE = """\
 import torch

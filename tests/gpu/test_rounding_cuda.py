@@ -15,7 +15,6 @@ from kernelwright.verify.tasks.task import FunctionTask
 from kernelwright.verify.values.compare import compare
 from kernelwright.verify.values.second_look import ReferenceCall, look_again
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
 RULES = Rules(GPU, Precision.STRICT, "pure")
 TEXT = """

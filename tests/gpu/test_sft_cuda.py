@@ -18,7 +18,6 @@ from kernelwright.train.rows import Collator
 ROOT = Path(__file__).parents[2]
 SFT_RUNS = ROOT / "tests" / "train"
 SHARDED = ["-m", "accelerate.commands.launch", "--config_file", ROOT / "recipes/sft/fsdp.yaml"]
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def gradients(model, how, rows):

@@ -2,19 +2,10 @@
 
 import json
 
-import pytest
-import torch
-
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.record import program_record
 from kernelwright.synth.times import EagerClock
-
-
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
 
 
 def line_of(*shape):

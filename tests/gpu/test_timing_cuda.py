@@ -63,12 +63,6 @@ def fused_operator(x0):
 """
 
 
-@pytest.fixture(autouse=True)
-def gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-
-
 @pytest.fixture
 def rules():
     return Rules(torch.device("cuda", 0), Precision.STRICT, "pure")

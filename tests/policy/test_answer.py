@@ -5,10 +5,11 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verdicts import verdict
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.plan import MAX_LINE, plan_comment, plan_lines, read_plans
-from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.core.verdict import Code
 from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import Malformed, answer_text, read_answer
 from kernelwright.policy.prompt import SYSTEM, Request, conversation, request_text, with_feedback
@@ -194,10 +195,7 @@ def test_the_form_that_others_are_asked_for_is_the_one_that_is_read():
 
 def test_what_the_judge_found_is_the_next_turn():
     first = conversation(Request(program=relu()))
-    wrong = Verdict(
-        accepted=False, stage=Stage.COMPARE, code=Code.WRONG_VALUES, message="off by one",
-        mode="pure", precision="strict", device="cpu", line=3,
-    )  # fmt: skip
+    wrong = verdict(Code.WRONG_VALUES, message="off by one", line=3)
     answer = read(ANSWERS["fenced"])
     turns = with_feedback(first, answer, wrong)
     assert [each.role for each in turns] == ["system", "user", "assistant", "user"]

@@ -5,34 +5,15 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verdicts import verdict
 
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.core.verdict import Code, Stage
 from kernelwright.rewards.outcome import CHEATS, Outcome, Reached
 from kernelwright.rewards.rewards import REWARDS, Reward, RewardSettings, partial_credit, rewards
 
 
-def verdict(stage: Stage, code: Code, speedup: float | None = None) -> Verdict:
-    times = {}
-    if speedup is not None:
-        pair = {"reference": speedup, "candidate": 1.0}
-        times = {
-            name: Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
-            for name, ms in pair.items()
-        }
-    return Verdict(
-        accepted=code is Code.OK,
-        stage=stage,
-        code=code,
-        message="",
-        mode="pure",
-        precision="strict",
-        device="",
-        times=times,
-    )
-
-
 def outcome(stage: Stage, code: Code, speedup: float | None = None) -> Outcome:
-    return Outcome.of(verdict(stage, code, speedup))
+    return Outcome.of(verdict(code, stage=stage, speedup=speedup))
 
 
 FAST = outcome(Stage.ACCEPTED, Code.OK, 4.0)
@@ -45,7 +26,7 @@ NO_PYTHON = outcome(Stage.STATIC, Code.SYNTAX_ERROR)
 LIBRARY = outcome(Stage.RUN, Code.LIBRARY_COMPUTE)
 TORCH = outcome(Stage.STATIC, Code.FORBIDDEN)
 DECOY = outcome(Stage.PROBE, Code.DECOY)
-MODELLED = Outcome.of(verdict(Stage.ACCEPTED, Code.OK), modelled=3.0)
+MODELLED = Outcome.of(verdict(), modelled=3.0)
 NOTHING = Outcome.of(None)
 
 TABLE = {  # (plan, code) by outcome
@@ -104,7 +85,7 @@ def test_settings_of_rewards():
 def test_an_estimate_is_no_time_and_a_time_no_estimate():
     assert REWARDS["log_speed"](MODELLED) == Reward.uniform(0.0)
     assert REWARDS["modelled"](FAST) == Reward.uniform(0.0)
-    wrong = Outcome.of(verdict(Stage.COMPARE, Code.WRONG_VALUES), modelled=9.0)
+    wrong = Outcome.of(verdict(Code.WRONG_VALUES), modelled=9.0)
     assert wrong.modelled is None
 
 

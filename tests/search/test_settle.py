@@ -5,10 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import verdicts
 
 from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.errors import OutOfTime
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.core.verdict import Code, Verdict
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragments import partition
@@ -16,9 +17,11 @@ from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.program import Program
 from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.optimize import search_target
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.search import Search
 from kernelwright.search.target import Target
 from kernelwright.search.telling.describe import Spent
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
 from kernelwright.timing import deadline
@@ -31,24 +34,10 @@ KERNEL = "def fused_operator(x0):\n    return [x0]\n"
 
 def verdict(candidate_ms: float | None) -> Verdict:
     """Accepted at this time against 2 ms; None: wrong values."""
-    accepted = candidate_ms is not None
-    times = {}
-    if candidate_ms is not None:
-        pair = {"candidate": candidate_ms, "reference": 2.0}
-        times = {
-            name: Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
-            for name, ms in pair.items()
-        }
-    return Verdict(
-        accepted=accepted,
-        stage=Stage.ACCEPTED if accepted else Stage.COMPARE,
-        code=Code.OK if accepted else Code.WRONG_VALUES,
-        message="",
-        mode="hybrid",
-        precision="strict",
-        device="fake",
-        times=times,
-    )
+    facts = {"mode": "hybrid", "device": "fake"}
+    if candidate_ms is None:
+        return verdicts.verdict(Code.WRONG_VALUES, **facts)
+    return verdicts.verdict(times=verdicts.times(candidate=candidate_ms, reference=2.0), **facts)
 
 
 REFUSED = replace(verdict(None), code=Code.RUNTIME_ERROR)
@@ -390,9 +379,11 @@ def test_a_second_interruption_leaves_the_original():
         failed=[],
         tuned=[],
         interruption=None,
+        judge=judge,
+        budget=Budget.start(600.0),
+        steps=SearchSteps(),
     )
-    budget = Budget.start(600.0)
-    found = search_target(target(), search, judge, budget=budget, beside_compile=False)
+    found = search_target(target(), search, SearchOptions(beside_compile=False))
     assert len(judge.asked) == 2, "the first one leaves some seconds for another try"
     assert found.files == {"optimized.py": ORIGINAL}
     assert found.result["outcome"]["cause"] == "interrupted"

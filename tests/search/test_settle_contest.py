@@ -16,7 +16,9 @@ from kernelwright.search.contest.contest import Contest
 from kernelwright.search.contest.entries import entries
 from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.optimize import search_target
+from kernelwright.search.options import SearchOptions
 from kernelwright.search.telling.describe import Spent
+from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.variant import ServedForm
 from kernelwright.timing.deadline import Budget
 
@@ -174,10 +176,13 @@ def outcome(monkeypatch, contests, answers=(), *, chosen=SAVINGS):
         failed=[],
         tuned=won.tuned,
         interruption=None,
+        judge=judge,
+        budget=Budget.start(600.0),
+        steps=SearchSteps(),
     )
     left = iter(contests)
     monkeypatch.setattr(settling_module, "hold_contest", lambda *_, **__: next(left))
-    return search_target(target(), search, judge, budget=Budget.start(600.0))
+    return search_target(target(), search, SearchOptions())
 
 
 def test_a_search_delivers_torch_compile_where_that_is_the_fastest(monkeypatch):

@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+from verdicts import verdict
 
-from kernelwright.core.verdict import Code, Precision, Stage, Timing, Verdict
+from kernelwright.core.verdict import Precision
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
@@ -13,10 +14,6 @@ from kernelwright.search.siblings import kind
 from kernelwright.timing import deadline
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.tasks.program_task import program_task
-
-
-def timing(ms: float) -> Timing:
-    return Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
 
 
 class Judge:
@@ -40,17 +37,7 @@ class Judge:
     def screen(self, _task, candidates, **_options):
         self.now_s += 10.0
         self.num_screened += 1
-        found = Verdict(
-            accepted=True,
-            stage=Stage.ACCEPTED,
-            code=Code.OK,
-            message="",
-            mode="hybrid",
-            precision="strict",
-            device="fake",
-            times={"reference": timing(2.0), "candidate": timing(1.0)},
-        )
-        return [found for _ in candidates]
+        return [verdict(speedup=2.0) for _ in candidates]
 
 
 def searched(program: Program, monkeypatch):

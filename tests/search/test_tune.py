@@ -4,9 +4,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from verdicts import timing, verdict
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.verdict import Code, Precision, Stage, Timing, Verdict
+from kernelwright.core.verdict import Precision
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragments.fragment import extract
@@ -15,23 +16,15 @@ from kernelwright.search.tune import Tuned, rival_of, tune
 from kernelwright.timing.deadline import NEVER
 
 
-def timing(ms: float) -> Timing:
-    return Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
-
-
 def tuned(candidate_ms: float, *, mode="hybrid", compiled_ms: float | None = 1.0, is_whole=False):
     """A fragment whose only candidate took so long; PyTorch takes 3 ms."""
     times = {"reference": timing(3.0), "candidate": timing(candidate_ms)}
     if compiled_ms is not None:
         times["compiled"] = timing(compiled_ms)
-    verdict = Verdict(
-        accepted=True, stage=Stage.ACCEPTED, code=Code.OK, message="", mode=mode,
-        precision="strict", device="fake", times=times,
-    )  # fmt: skip
     judge = SimpleNamespace(
         on_gpu=True,
         rules=SimpleNamespace(mode=mode, precision=Precision.STRICT),
-        screen=lambda *_, **__: [verdict],
+        screen=lambda *_, **__: [verdict(mode=mode, times=times)],
     )
     sources = SimpleNamespace(written=lambda *_, **__: ([Candidate(source="kernel")], []))
     builder = Builder()

@@ -6,10 +6,11 @@ from concurrent.futures import Future
 import pytest
 import torch
 from sft_runs import make_recipe, run
+from verdicts import times, verdict
 
 from corpus import ROOT
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.core.verdict import Code
 from kernelwright.policy.prompt import Request, request_text
 from kernelwright.programs.text import parse
 from kernelwright.train.elsewhere import kernel_reward, outcomes_of
@@ -57,21 +58,8 @@ class Told:
 
 
 def found(code=Code.OK, candidate_ms=None):
-    timing = {"low_ms": 1.0, "high_ms": 1.0, "num_samples": 9}
-    sides = {"candidate": candidate_ms, "reference": 1.0}
-    times = {name: Timing(median_ms=ms, **timing) for name, ms in sides.items()}
-    return JudgedCandidate(
-        Verdict(
-            accepted=code is Code.OK,
-            stage=Stage.ACCEPTED if code is Code.OK else Stage.COMPARE,
-            code=code,
-            message="",
-            mode="pure",
-            precision="strict",
-            device="test",
-            times=times if candidate_ms else {},
-        )
-    )
+    taken = times(candidate=candidate_ms, reference=1.0) if candidate_ms else {}
+    return JudgedCandidate(verdict(code, times=taken))
 
 
 def source(name):

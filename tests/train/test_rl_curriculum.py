@@ -165,16 +165,19 @@ def test_epochs_stay_even_where_a_step_has_more_places_than_programs_are_left(nu
 
 
 def test_a_program_in_place_of_a_benchmarks_task_counts_as_drawn():
-    curriculum = Curriculum(
-        Settings(stages=(CurriculumStage(levels={"1": 1.0}),)), {1: 10}, is_even=True
+    programs = SimpleNamespace(train={1: range(10)}, sizes={1: 10})
+    recipe = SimpleNamespace(
+        seed=1,
+        curriculum=Settings(stages=(CurriculumStage(levels={"1": 1.0}),)),
+        rollouts=SimpleNamespace(programs=3),
+        objective=SimpleNamespace(right_teaches=False),
     )
-    programs = SimpleNamespace(train={1: range(10)})
-    recipe = SimpleNamespace(seed=1, rollouts=SimpleNamespace(programs=3))
-    practice = Practice(recipe, programs, curriculum, SimpleNamespace(lock_wait_s=0.0), None)
+    asker, pooled = SimpleNamespace(lock_wait_s=0.0), SimpleNamespace()
+    practice = Practice(recipe, programs, asker, None, pooled)
     practice.question_of = lambda name, number: None if number < 4 else name
     asked = [name for step in range(4) for name in practice._questions(step)]
     assert set(Counter(asked).values()) == {2}, "six programs, in twelve places"
-    draws = curriculum.state.draws
+    draws = practice.curriculum.state.draws
     assert Counter(asked) == {name: draws[name] for name in draws if name.number > 3}
 
 

@@ -12,9 +12,8 @@ from kernelwright.policy.embedded import load_model
 from kernelwright.policy.texts import Text, micro_batches, padded
 from kernelwright.rewards.outcome import Outcome
 from kernelwright.rewards.rewards import Reward
-from kernelwright.train.folder import Standing
+from kernelwright.train.folder import Standing, Start
 from kernelwright.train.objectives import drpo
-from kernelwright.train.pace import Pace
 from kernelwright.train.rl.credit import (
     Credit,
     credits_of,
@@ -47,11 +46,7 @@ def make_trainer(inputs, folder, micro_tokens=1024, **objective):
         *inputs, micro_tokens=micro_tokens, objective=objective, rollouts={"max_tokens": MAX_TOKENS}
     )
     model, tokenizer = load_model(recipe.model.path, "cpu", torch.float32)
-    pace = Pace(recipe.budget, recipe.checkpoints, 1)
-    trainer = trainer_of(
-        recipe, folder, model, tokenizer, pace, standing=Standing(), rounds=None, begun=[],
-        is_new=True,
-    )  # fmt: skip
+    trainer = trainer_of(recipe, folder, model, tokenizer, Start(Standing()), rounds=None)
     trainer.current_gradient_accumulation_steps = 1  # as within `train`
     return trainer
 

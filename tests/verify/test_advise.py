@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
+import verdicts
 
 from corpus import ROOT
-from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.core.verdict import Code
 from kernelwright.policy.endpoint import Endpoint
 from kernelwright.verify.advise import MAX_CHARS, Adviser, conversation, read_opinion
 from kernelwright.verify.api import verify
@@ -20,17 +21,8 @@ CANDIDATE = (ROOT / "honest" / "plain.py").read_text() + INJECTION
 
 
 def verdict(code=Code.OK):
-    accepted = code is Code.OK
-    return Verdict(
-        accepted=accepted,
-        stage=Stage.ACCEPTED if accepted else Stage.COMPARE,
-        code=code,
-        message="m",
-        mode="pure",
-        precision="strict",
-        device="cpu-interpreter",
-        advice=("line 1: a hint",),
-        launches={"relu_kernel": 1},
+    return verdicts.verdict(
+        code, message="m", advice=("line 1: a hint",), launches={"relu_kernel": 1}
     )
 
 

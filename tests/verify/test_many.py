@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from record_kinds import faults_in
+from verdicts import times, verdict
 
 from corpus import ROOT
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.core.verdict import Code, Verdict
 from kernelwright.sandbox.workers.executor import Done
 from kernelwright.sandbox.workers.local import LocalExecutor
 from kernelwright.verify.many import worker as many_worker
@@ -26,12 +27,6 @@ from kernelwright.verify.recycled import Recycled
 RELU = (ROOT / "tasks" / "relu.py").read_text()
 GOOD = (ROOT / "honest" / "plain.py").read_text()
 RECIPE = JudgeRecipe(device="cpu", seed=5, timing=False)
-
-
-def verdict(code=Code.OK, **facts):
-    stage = Stage.ACCEPTED if code is Code.OK else Stage.COMPARE
-    facts = {"message": "", "mode": "pure", "precision": "strict", "device": "test", **facts}
-    return Verdict(accepted=code is Code.OK, stage=stage, code=code, **facts)
 
 
 def job(job_id, source="good", reference="ref\n"):
@@ -199,11 +194,8 @@ def test_candidates_of_one_task_come_together_and_spread_over_the_workers(tmp_pa
 def timed(ratio=2.0, code=Code.OK):
     if code is not Code.OK:
         return {"verdict": verdict(code, checks=("loads",)).to_json()}
-    times = {
-        "reference": Timing(median_ms=ratio, low_ms=ratio, high_ms=ratio, num_samples=9),
-        "candidate": Timing(median_ms=1.0, low_ms=1.0, high_ms=1.0, num_samples=9),
-    }
-    return {"verdict": verdict(times=times, checks=("times plausible",)).to_json()}
+    taken = times(reference=ratio, candidate=1.0)
+    return {"verdict": verdict(times=taken, checks=("times plausible",)).to_json()}
 
 
 def test_what_is_right_is_timed_and_what_is_wrong_is_not(tmp_path):

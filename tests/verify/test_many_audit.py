@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from test_many import RECIPE, Fake, job, records, verdict
+from test_many import RECIPE, Fake, job, records
+from verdicts import times, verdict
 
-from kernelwright.core.verdict import Code, Timing
+from kernelwright.core.verdict import Code
 from kernelwright.verify.many.audit import FOLDER, audit_many, chosen
 from kernelwright.verify.many.run import judge_many
 from kernelwright.verify.many.run_folder import RunFolder
@@ -84,10 +85,7 @@ def test_one_difference_has_all_of_that_guest_judged_again(tmp_path):
 
 
 def timed(candidate_ms):
-    def timing(ms):
-        return Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
-
-    return verdict(times={"reference": timing(1.0), "candidate": timing(candidate_ms)})
+    return verdict(times=times(reference=1.0, candidate=candidate_ms))
 
 
 REJECTED = verdict(Code.TIMEOUT)

@@ -5,11 +5,11 @@ from itertools import pairwise
 from threading import Event, Semaphore
 
 import pytest
-from test_many import verdict
+from verdicts import times, verdict
 
 from corpus import ROOT
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.core.verdict import Code, Timing
+from kernelwright.core.verdict import Code
 from kernelwright.sandbox.workers.executor import Done
 from kernelwright.verify.many import engine
 from kernelwright.verify.many.pools import Pools, local_pools
@@ -259,9 +259,8 @@ def test_candidates_whose_row_was_lost_are_timed_one_by_one():
 
 
 def speed(ratio):
-    ms = {"reference": ratio, "candidate": 1.0}
-    times = {n: Timing(median_ms=t, low_ms=t, high_ms=t, num_samples=5) for n, t in ms.items()}
-    return {"times": times, "speedup_interval": (ratio, ratio), "noise": 0.0}
+    taken = times(reference=ratio, candidate=1.0)
+    return {"times": taken, "speedup_interval": (ratio, ratio), "noise": 0.0}
 
 
 def test_workers_that_refuse_raise_where_verdicts_are_waited_for():

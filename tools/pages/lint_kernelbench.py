@@ -39,7 +39,7 @@ def write_page(records: Path, page: Path) -> None:
 def _head(run: Record, tasks: Sequence[LintedTask], name: str) -> str:
     environment = run["environment"]
     device = str(environment["gpu"] or "a CPU").split(",")[0]
-    scaled = sum(bool(task.line.get("scaled")) for task in tasks)
+    scaled = sum(task.is_scaled for task in tasks)
     sizes = "at their own sizes" if not scaled else f"{scaled} of them scaled down"
     failed = [task for task in tasks if not task.is_linted]
     text = (
@@ -99,7 +99,7 @@ def _why_not(task: LintedTask, flaw: Flaw) -> str:
     if not task.is_linted:
         return "not linted"
     place = WHY_NOT.get((task.level, task.number)) or WHY_NOT.get(flaw.kind)
-    if place is None and task.line["scaled"]:
+    if place is None and task.is_scaled:
         return "looked at scaled down, where it does not show"
     return place or "the linter sees nothing of it at this task's sizes and draws"
 
@@ -111,7 +111,7 @@ def _fresh(tasks: Sequence[LintedTask]) -> str:
         for task in tasks
         if any(map(task.reasons, TOLERANCES)) and not list(flaws_of(task.level, task.number))
     ]
-    rows = [f"- {task.line['task']}: {_ours(task)}" for task in new]
+    rows = [f"- {task.name}: {_ours(task)}" for task in new]
     return "\n".join([f"{len(new)} tasks with a reason that is in none of the lists.", "", *rows])
 
 
@@ -121,7 +121,7 @@ def _all(tasks: Sequence[LintedTask]) -> str:
         others = dict.fromkeys(
             f"{flaw.kind} ({flaw.source})" for flaw in flaws_of(task.level, task.number)
         )
-        name = task.line["task"].removesuffix(".py")
+        name = task.name.removesuffix(".py")
         rows.append(f"| {name} | {_ours(task) or 'clean'} | {'; '.join(others)} |")
     return "\n".join(rows)
 
@@ -129,13 +129,13 @@ def _all(tasks: Sequence[LintedTask]) -> str:
 def _ours(task: LintedTask) -> str:
     """Findings by id with their tightest tolerance; weak ones in italics, after the others."""
     if not task.is_linted:
-        return f"not linted: {task.line['message'].splitlines()[0][:80].replace('|', '/')}"
+        return f"not linted: {task.message.splitlines()[0][:80].replace('|', '/')}"
     firm: dict[str, str] = {}
     weak: dict[str, str] = {}
-    for finding in task.line["findings"]:
+    for finding in task.findings:
         tolerances = [t for t in TOLERANCES if t in finding["tolerances"]]
         text = finding["id"] + (f" ({tolerances[0]})" if tolerances else "")
         (weak if finding["severity"] == "weak" else firm).setdefault(finding["id"], text)
     marks = [*firm.values(), *(f"*{text}*" for text in weak.values())]
-    scaled = " [scaled]" if task.line["scaled"] and marks else ""
+    scaled = " [scaled]" if task.is_scaled and marks else ""
     return ", ".join(marks) + scaled

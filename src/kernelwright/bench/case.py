@@ -31,6 +31,7 @@ from kernelwright.policy.names import TEACHER
 from kernelwright.search.contest.side_by_side import COMPILE_MODES, MESSAGE_LIMIT
 from kernelwright.search.optimize import optimize_target
 from kernelwright.search.options import SearchOptions
+from kernelwright.timing.deadline import Budget
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stages import take_spent
 from kernelwright.verify.api import verify
@@ -90,13 +91,14 @@ def _on_gpu(job: Record) -> bool:
 
 
 def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
+    options = SearchOptions(**job["options"], with_slower=True)
     result = optimize_target(
         job["spec"],
-        SearchOptions(**job["options"], with_slower=True),
+        options,
         out=folder,
+        budget=Budget.start(options.budget_s, wall_s=SEARCH_SHARE * job["timeout_s"]),
         progress=lambda step: say(f"{step.stage} {step.subject}".strip()),
         hold=hold,
-        for_s=SEARCH_SHARE * job["timeout_s"],
     )
     if failed := result["failed_sources"]:  # what others wrote is not what the policy gives
         raise InfraError("; ".join(f"{source['origin']}: {source['message']}" for source in failed))

@@ -17,6 +17,7 @@ from kernelwright.cli.options import (
     PrecisionOption,
     SeedOption,
     TopPOption,
+    number_option,
 )
 from kernelwright.core.progress import Say
 from kernelwright.core.text import printable
@@ -26,10 +27,7 @@ from kernelwright.policy.names import DEFAULT
 if TYPE_CHECKING:
     from kernelwright.policy.answer import Answer
 
-SamplesOption = Annotated[
-    int,
-    typer.Option("-n", "--samples", metavar="N", min=1, help="The most answers of each policy."),
-]
+SamplesOption = Annotated[int, number_option("The most answers of each policy.", "-n", "--samples")]
 TemperatureOption = Annotated[
     float | None,
     typer.Option(

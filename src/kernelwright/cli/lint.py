@@ -8,7 +8,14 @@ from rich.text import Text
 
 from kernelwright.cli.checks import check_output_file, check_source
 from kernelwright.cli.console import out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, Device, DeviceOption, JsonOption, cores
+from kernelwright.cli.options import (
+    OUT_NAMES,
+    Device,
+    DeviceOption,
+    JsonOption,
+    cores,
+    number_option,
+)
 from kernelwright.core.record import Record
 
 SpecsArgument = Annotated[
@@ -37,12 +44,7 @@ TimeoutOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="The number of tasks that are judged at once.",
-        show_default="one a core, at most 8",
-    ),
+    number_option("The number of tasks that are judged at once.", default="one a core, at most 8"),
 ]
 
 

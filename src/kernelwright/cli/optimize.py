@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from signal import Signals
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,7 @@ from kernelwright.cli.options import (
     ModeOption,
     PoliciesOption,
     PrecisionOption,
+    number_option,
 )
 from kernelwright.cli.result import results_table
 from kernelwright.cli.signals import SIGNALLED
@@ -38,6 +39,10 @@ from kernelwright.report.page import render
 from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.sandbox.host import supervised
 from kernelwright.search.telling.display import displayed
+from kernelwright.timing.deadline import Budget
+
+if TYPE_CHECKING:
+    from kernelwright.library.store import Library
 
 TargetArgument = Annotated[
     str,
@@ -75,11 +80,9 @@ ExportOption = Annotated[
 
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Tune fragments in N processes side by side; with --cluster, in N actors.",
-        show_default="none; in a cluster, one for each GPU",
+    number_option(
+        "Tune fragments in N processes side by side; with --cluster, in N actors.",
+        default="none; in a cluster, one for each GPU",
     ),
 ]
 
@@ -101,7 +104,7 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
-    begin_s = time.monotonic()  # the budget covers importing torch
+    budget = Budget.start(budget_s)  # covers importing torch
     folder = folder or Path("out") / default_name(target)
     with ExitStack() as folders, displayed(True, in_pipes=True) as show:
         show(Progress(stage="loading", subject=target, budget_s=budget_s))
@@ -109,14 +112,12 @@ def command(
         check_folder(folder)
         check_policies(policy)
         supervised.limit_user_code(budget_s)
-        from kernelwright.library.store import Library
         from kernelwright.search.fleet import Workers
         from kernelwright.search.optimize import optimize_target
         from kernelwright.search.options import SearchOptions
 
         fleet = Workers(number=workers, cluster=cluster) if workers or cluster else None
-        if fleet is not None and library is None:  # what workers find goes through a library
-            library = Path(folders.enter_context(TemporaryDirectory(prefix="kernelwright-")))
+        kept = _library(library, folders, is_needed=fleet is not None)
         options = SearchOptions(
             device=device.value,
             precision=precision.value,
@@ -127,16 +128,28 @@ def command(
             dynamic=tuple(dynamic or ()),
         )
         result = optimize_target(
-            target,
-            options,
-            out=folder,
-            progress=show,
-            begin_s=begin_s,
-            workers=fleet,
-            library=Library(library, partial(note, style="yellow")) if library else None,
+            target, options, out=folder, budget=budget, progress=show, workers=fleet, library=kept
         )
         if package is not None and not result["interrupted_by"]:
             _export(target, folder / "optimized.py", package, result, show)
+    _show(result, folder, json=json)
+
+
+def _library(folder: Path | None, folders: ExitStack, *, is_needed: bool) -> "Library | None":
+    """The user's library; a temporary one where workers need one: their results go through it."""
+    from kernelwright.library.store import Library
+
+    if folder is None and is_needed:
+        folder = Path(folders.enter_context(TemporaryDirectory(prefix="kernelwright-")))
+    return Library(folder, partial(note, style="yellow")) if folder else None
+
+
+def _show(result: Record, folder: Path, *, json: bool) -> None:
+    """Write the page, and print the result.
+
+    Raises:
+        typer.Exit: a signal ended the search.
+    """
     render(folder / "records.jsonl", folder / "report.html")
     _note_failures(result)
     if json:

@@ -58,6 +58,16 @@ def a_number(value: float) -> float:
     return value
 
 
+def number_option(help_text: str, *names: str, default: bool | str = True) -> Any:
+    """An option that takes a number above zero.
+
+    Args:
+        names: the option's names, where they are not that of the parameter.
+        default: the words for the default, where the number does not say it.
+    """
+    return typer.Option(*names, metavar="N", min=1, help=help_text, show_default=default)
+
+
 DeviceOption = Annotated[
     Device,
     typer.Option(
@@ -121,22 +131,10 @@ ClusterOption = Annotated[
 ]
 JudgesOption = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        min=1,
-        help="The number of judges that work at once.",
-        show_default="one a core",
-    ),
+    number_option("The number of judges that work at once.", "--workers", default="one a core"),
 ]
 WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="The number of processes that work at once.",
-        show_default="one a core",
-    ),
+    int | None, number_option("The number of processes that work at once.", default="one a core")
 ]
 TopPOption = Annotated[
     float,
@@ -147,9 +145,7 @@ TopPOption = Annotated[
         help="The share of probability that the likeliest tokens are drawn from.",
     ),
 ]
-MaxTokensOption = Annotated[
-    int, typer.Option(metavar="N", min=1, help="The most tokens of one answer.")
-]
+MaxTokensOption = Annotated[int, number_option("The most tokens of one answer.")]
 SeedOption = Annotated[int, typer.Option(metavar="N", help="The seed of the random draws.")]
 BudgetOption = Annotated[
     float,

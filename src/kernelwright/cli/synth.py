@@ -19,6 +19,7 @@ from kernelwright.cli.options import (
     SetName,
     WorkersOption,
     cores,
+    number_option,
 )
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -66,9 +67,7 @@ def sample(
             metavar="LEVELS", help="The calls of a program, as 5, or as 1,2,5,20 for several."
         ),
     ] = "5",
-    num: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The number of programs of each level.")
-    ] = 1000,
+    num: Annotated[int, number_option("The number of programs of each level.")] = 1000,
     seed: SeedOption = 0,
     path: OutOption = None,
     recipe: RecipeOption = None,
@@ -138,15 +137,9 @@ def balance(
             metavar="TOML", help="The recipe to fit.", show_default="all operators, equal weights"
         ),
     ] = None,
-    level: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The number of calls of a program.")
-    ] = 5,
-    rounds: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The number of rounds of fitting.")
-    ] = 12,
-    draws: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The number of skeletons that each round draws.")
-    ] = 20_000,
+    level: Annotated[int, number_option("The number of calls of a program.")] = 5,
+    rounds: Annotated[int, number_option("The number of rounds of fitting.")] = 12,
+    draws: Annotated[int, number_option("The number of skeletons that each round draws.")] = 20_000,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:

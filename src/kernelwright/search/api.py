@@ -19,14 +19,12 @@ from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.contest.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.contest.side_by_side import CalledContender
-from kernelwright.search.optimize import SearchOutcome, judges, search_target
+from kernelwright.search.optimize import SearchJob, SearchOutcome
 from kernelwright.search.optimized import Delivery, attach, tensors_of
 from kernelwright.search.options import SearchOptions
-from kernelwright.search.search import Search
-from kernelwright.search.shelf import Shelf, open_library
+from kernelwright.search.shelf import open_library
 from kernelwright.search.sizes.requested import requested
 from kernelwright.search.sizes.signature import Signature
-from kernelwright.search.sources import Sources
 from kernelwright.search.target import ModuleTarget, module_target
 from kernelwright.search.telling.describe import graph_record
 from kernelwright.search.telling.display import displayed
@@ -102,40 +100,45 @@ def optimize(
     budget = Budget.start(budget_s)
     with displayed(progress) as on_progress:
         steps = SearchSteps(on_progress, budget)
-        args, kwargs = call_of(module, example_inputs, example_kwargs)
+        example = call_of(module, example_inputs, example_kwargs)
         warn_of_weights(module)
         steps("lowering", type(module).__name__)
         asked = None
         if dynamic_shapes is not None:
-            asked = requested(module.forward, (args, kwargs), dynamic_shapes)
-        whole = module_target(module, (args, kwargs), asked)
-        sources = Sources(policy)
-        judging = SearchOptions(
-            device=whole.device.type, precision=precision, mode=mode, budget_s=budget_s
-        ).judging
-        shelf = Shelf(open_library(library, steps), judging.resolve_rules(), sources, steps)
-        opened = judges(sources, judging, has_foreign=shelf.has_foreign())
-        with opened as (judge, teacher_judge):
-            search = Search(
-                judge,
-                sources,
-                budget=budget,
-                steps=steps,
-                teacher_judge=teacher_judge,
-                shelf=shelf,
-            )
-            outcome = search_target(whole.target, search, judge, budget=budget, steps=steps)
-    for failed in search.failed:
+            asked = requested(module.forward, example, dynamic_shapes)
+        whole = module_target(module, example, asked)
+        options = SearchOptions(
+            device=whole.device.type,
+            precision=precision,
+            mode=mode,
+            policy=policy,
+            budget_s=budget_s,
+        )
+        job = SearchJob.of(options, budget, steps, open_library(library, steps))
+        outcome = job.run(lambda: whole.target)
+    for failed in outcome.search.failed:
         warnings.warn(str(failed), stacklevel=2)
-    delivery = _delivery(module, whole, (args, kwargs), outcome)
+    return _delivered(module, whole, example, outcome)
+
+
+def _delivered(
+    module: torch.nn.Module, whole: ModuleTarget, example: Call, outcome: SearchOutcome
+) -> torch.nn.Module:
+    """The optimized module.
+
+    Raises:
+        SearchInterrupted: the search or the timing of a CUDA graph was interrupted.
+    """
+    is_interrupted = outcome.search.interruption is not None
+    delivery = _delivery(module, whole, example, outcome)
     optimized = attach(module, delivery)
-    may_wait = search.interruption is None and outcome.verdict.accepted
+    may_wait = not is_interrupted and outcome.verdict.accepted
     if may_wait and whole.sizes is None and can_be_graphed(whole.lowered):
         try:
-            optimized = _faster(module, delivery, outcome.verdict, (args, kwargs))
+            optimized = _faster(module, delivery, outcome.verdict, example)
         except KeyboardInterrupt:
             raise SearchInterrupted(optimized) from None
-    if search.interruption is not None:
+    if is_interrupted:
         raise SearchInterrupted(optimized) from None
     return optimized
 

@@ -7,14 +7,12 @@
 A program is searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Self
 
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
@@ -45,7 +43,7 @@ from kernelwright.search.telling.describe import (
 )
 from kernelwright.search.telling.outcome import EndedSearch, outcome_record
 from kernelwright.search.telling.steps import SearchSteps
-from kernelwright.search.variant import ServedForm, Whole
+from kernelwright.search.variant import ServedForm, Variant, Whole
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import JudgeOptions
@@ -57,10 +55,9 @@ def optimize_target(
     options: SearchOptions,
     *,
     out: Path,
+    budget: Budget | None = None,
     progress: OnProgress = ignore,
     hold: Hold = nullcontext,
-    for_s: float | None = None,
-    begin_s: float | None = None,
     library: Library | None = None,
     sized: SizedProgram | None = None,
     workers: Workers | None = None,
@@ -72,11 +69,9 @@ def optimize_target(
     `optimized.py` then holds the original.
 
     Args:
+        budget: of the whole job; by default the seconds of `options`, from now.
         progress: is told each step.
         hold: as `Judge`'s.
-        for_s: seconds on the clock. With it, the time that this process waits for other processes
-            is no part of the budget.
-        begin_s: on `time.monotonic`, when the user's call began; now if not given.
         library: where fragments that an earlier search tuned are looked up, and new ones are kept.
         sized: the target, which is a flat program, at several sizes.
         workers: tune fragments side by side; tuned fragments go through `library`.
@@ -88,62 +83,36 @@ def optimize_target(
         UsageError: the target or an option cannot be used, or the folder cannot be written.
         InfraError: our side failed; nothing is written.
     """
-    budget = Budget.start(options.budget_s, wall_s=for_s, begin_s=begin_s)
+    budget = budget or Budget.start(options.budget_s)
     steps = SearchSteps(progress, budget)
     steps("starting", spec)
     check_folder(out)
-    sources = Sources(options.policy)
-    rules = options.judging.resolve_rules()
-    shelf = Shelf(library, rules, sources, steps)
-    load = partial(_load, spec, options, rules.device, steps, hold, sized)
-    with terminating(), ExitStack() as judging:
-        target = load() if library is not None else None
-        known = shelf.known_module(target, options.budget_s) if target is not None else None
+    job = SearchJob.of(options, budget, steps, library, hold)
+    load = cache(partial(_load, job, spec, sized))
+    with terminating():
+        known = job.shelf.known_module(load(), options.budget_s) if library is not None else None
         if known is not None:
             return _write_known(known, out, budget)
-        judge, teacher_judge = judging.enter_context(
-            judges(sources, options.judging, has_foreign=shelf.has_foreign(), hold=hold)
-        )
-        executor = judging.enter_context(workers.executor(options.rules)) if workers else None
-        target = target or load()  # beside the start of the judge's processes
-        clock: dict[str, Any] = {"budget": budget, "steps": steps}
-        further: dict[str, Any] = {"tries_useless": options.with_slower, "workers": executor}
-        search = Search(
-            judge, sources, teacher_judge=teacher_judge, shelf=shelf, **clock, **further
-        )
-        outcome = search_target(
-            target,
-            search,
-            judge,
-            with_slower=options.with_slower,
-            beside_compile=options.beside_compile,
-            **clock,
-        )
-    run = run_record(target.name, options.to_record(), outcome.verdict, outcome.spent)
+        outcome = job.run(load, workers)
+    target, verdict = load(), outcome.verdict
+    run = run_record(target.name, options.to_record(), verdict, outcome.spent)
     steps("writing the result", str(out))
     records = [run, *outcome.records]
     write_result(out, outcome.files, records)
-    shelf.keep_module(target, outcome.whole.source, outcome.verdict, records)
+    job.shelf.keep_module(target, outcome.whole.source, verdict, records)
     return outcome.result
 
 
-def _load(
-    spec: str,
-    options: SearchOptions,
-    device: torch.device,
-    steps: SearchSteps,
-    hold: Hold,
-    sized: SizedProgram | None,
-) -> Target:
+def _load(job: "SearchJob", spec: str, sized: SizedProgram | None) -> Target:
     """The target; in pure mode optimized.py has no PyTorch code to fall back to."""
-    steps("loading and lowering", spec)
-    with hold():
+    job.steps("loading and lowering", spec)
+    with job.hold():
         return load_target(
             spec,
-            device,
-            falls_back=options.mode != "pure",
-            training=options.training,
-            dynamic=options.dynamic,
+            job.shelf.rules.device,
+            falls_back=job.options.mode != "pure",
+            training=job.options.training,
+            dynamic=job.options.dynamic,
             sized=sized,
         )
 
@@ -196,6 +165,8 @@ class SearchOutcome:
     """Name -> source: optimized.py, and slower.py where there is one."""
     whole: Whole
     """The whole that optimized.py holds."""
+    search: Search
+    """The search, with what it tuned and how it ended."""
     spent: Spent
     records: Sequence[Record]
     """The records of the search, without the first, which says how the search was run."""
@@ -211,46 +182,70 @@ class SearchOutcome:
         return self.records[-1]
 
 
-def search_target(
-    target: Target,
-    search: Search,
-    judge: Judge,
-    *,
-    budget: Budget,
-    steps: SearchSteps | None = None,
-    with_slower: bool = False,
-    beside_compile: bool = True,
-) -> SearchOutcome:
-    """Search the target's program in its forms, and settle on the whole that is kept.
+@dataclass(frozen=True, slots=True)
+class SearchJob:
+    """The parts that a search of one target is made of."""
 
-    Args:
-        budget: of the whole job.
-        with_slower, beside_compile: as of `SearchOptions`.
+    options: SearchOptions
+    budget: Budget
+    steps: SearchSteps
+    sources: Sources
+    shelf: Shelf
+    hold: Hold
+
+    @classmethod
+    def of(
+        cls,
+        options: SearchOptions,
+        budget: Budget,
+        steps: SearchSteps,
+        library: Library | None,
+        hold: Hold = nullcontext,
+    ) -> Self:
+        """The job of a user who chose these options.
+
+        Raises:
+            UsageError: an option cannot be used.
+        """
+        sources = Sources(options.policy)
+        shelf = Shelf(library, options.judging.resolve_rules(), sources, steps)
+        return cls(options, budget, steps, sources, shelf, hold)
+
+    def run(self, load: Callable[[], Target], workers: Workers | None = None) -> SearchOutcome:
+        """Search the target, which is loaded beside the start of the judge's processes."""
+        options, has_foreign = self.options, self.shelf.has_foreign()
+        opened = judges(self.sources, options.judging, has_foreign=has_foreign, hold=self.hold)
+        with opened as (judge, teacher_judge), ExitStack() as stack:
+            executor = stack.enter_context(workers.executor(options.rules)) if workers else None
+            target = load()
+            search = Search(
+                judge,
+                self.sources,
+                budget=self.budget,
+                steps=self.steps,
+                teacher_judge=teacher_judge,
+                tries_useless=options.with_slower,
+                shelf=self.shelf,
+                workers=executor,
+            )
+            return search_target(target, search, options)
+
+
+def search_target(target: Target, search: Search, options: SearchOptions) -> SearchOutcome:
+    """Search the target's program in its forms, and settle on the whole that is kept.
 
     Raises:
         UsageError, InfraError: as `optimize_target`.
     """
-    steps = steps or SearchSteps()
-    has_contest = beside_compile and judge.on_gpu
-    wholes = Wholes(judge, steps, deadline=budget.deadline)
-    contest = Contest()
-    # The contest's process takes seconds to load PyTorch. Started here, it loads during the search.
-    with closing(ContestProcess()) as process:
-        if has_contest:
-            process.start()
-        searched = search.variants(target.program, target.task, target.sized)
-        settling = Settling(target, search, judge, wholes, budget, steps, process)
-        if has_contest and search.interruption is None:
-            whole, contest = settling.beside_compile(searched)
-        else:
-            whole = settling.alone(searched)
+    judge, budget = search.judge, search.budget
+    wholes = Wholes(judge, search.steps, deadline=budget.deadline)
+    has_contest = options.beside_compile and judge.on_gpu
+    searched, whole, contest = _settled(target, search, wholes, has_contest=has_contest)
     slower = None
-    if with_slower and not whole.variant.chosen and search.interruption is None:
+    if options.with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
-    if whole.served is ServedForm.ORIGINAL:
-        whole = _best_original(whole, contest, target)
     timed = _timed_fields(whole, contest) if has_contest else Record()
-    variant, spent = whole.variant, search.spent()
+    spent = search.spent()
     ended = EndedSearch(
         whole=whole,
         searched=searched,
@@ -277,8 +272,30 @@ def search_target(
     if slower is not None:
         files["slower.py"] = slower.source
         result["slower"] = verdict_record(slower)
-    records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
-    return SearchOutcome(files=files, whole=whole, spent=spent, records=records)
+    records = [program_record(whole.variant), *tuned_records(whole.variant), *wholes.judged]
+    return SearchOutcome(
+        files=files, whole=whole, search=search, spent=spent, records=[*records, result]
+    )
+
+
+def _settled(
+    target: Target, search: Search, wholes: Wholes, *, has_contest: bool
+) -> tuple[list[Variant], Whole, Contest]:
+    """The searched variants, the whole that is kept, and the contest that it took part in."""
+    contest = Contest()
+    # The contest's process takes seconds to load PyTorch. Started here, it loads during the search.
+    with closing(ContestProcess()) as process:
+        if has_contest:
+            process.start()
+        searched = search.variants(target.program, target.task, target.sized)
+        settling = Settling(target, search, wholes, process)
+        if has_contest and search.interruption is None:
+            whole, contest = settling.beside_compile(searched)
+        else:
+            whole = settling.alone(searched)
+    if whole.served is ServedForm.ORIGINAL:
+        whole = _best_original(whole, contest, target)
+    return searched, whole, contest
 
 
 def _best_original(whole: Whole, contest: Contest, target: Target) -> Whole:

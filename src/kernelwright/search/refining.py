@@ -44,10 +44,9 @@ def refined(
             fragment,
             judge,
             sources,
-            Writing(work.writers, work.limit, seed=0),
+            Writing(work.writers, work.limit, seed=0, first_answer=num_known),
             deadline=work.deadline,
             is_whole=is_whole,
-            first_answer=num_known,
         )
         tuned = further.beside(tuned)
     return tuned

@@ -57,6 +57,8 @@ PROPOSING_SHARE = 0.3
 """The share of a form's tuning time in which fragments of a large program are proposed."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
+SEED = 0
+"""The seed of the schedules that a search tries: equal searches try the same."""
 WRITING_SHARE = 0.75
 """Share of the time left for a form that models may write, each time they are asked."""
 
@@ -82,18 +84,17 @@ class Search:
         steps: SearchSteps | None = None,
         teacher_judge: Judge | None = None,
         tries_useless: bool = False,
-        seed: int = 0,
         shelf: Shelf | None = None,
         workers: Executor | None = None,
     ) -> None:
-        self._judge, self._seed = judge, seed
+        self.judge = judge
         self._judges = {Writers.TEACHER: teacher_judge or judge, Writers.MODELS: judge}
         self._sources = sources or Sources()
         if self._sources.has_models and judge.trusted:
             raise ValueError("what models write is not for a judge that trusts it")
-        self._budget, self._steps = budget, steps or SearchSteps()
+        self.budget, self.steps = budget, steps or SearchSteps()
         self._tries_useless = tries_useless
-        self._shelf = shelf or Shelf(None, judge.rules, self._sources, self._steps)
+        self._shelf = shelf or Shelf(None, judge.rules, self._sources, self.steps)
         self._workers = workers if self._shelf.is_used else None
         self._known: dict[tuple[str, Writers], Tuned] = {}
         self._winners: dict[Hashable, Tuned] = {}
@@ -104,7 +105,7 @@ class Search:
     def spent(self) -> Spent:
         """Until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
-        return Spent(self._budget.spent_s(), num_candidates, self._shelf.num_taken)
+        return Spent(self.budget.spent_s(), num_candidates, self._shelf.num_taken)
 
     @property
     def tuned(self) -> Sequence[Tuned]:
@@ -145,8 +146,8 @@ class Search:
         searched: list[Variant],
     ) -> None:
         is_moved = isinstance(task, ProgramTask)  # and so judged at other sizes
-        self._steps("looking for rewrites")
-        on_gpu = self._judge.on_gpu
+        self.steps("looking for rewrites")
+        on_gpu = self.judge.on_gpu
         if sized is not None:
             every = sized_forms(sized, on_gpu=on_gpu)
         else:
@@ -155,9 +156,9 @@ class Search:
         searched += [Variant.of(form, (), ()) for form in every if form not in possible]
         # Time is planned from the whole budget, not from the time that is left: a slow start must
         # not change which candidates are tried.
-        planned_s = TUNING_SHARE * self._budget.seconds / len(possible)
-        tuning = self._budget.deadline.share(TUNING_SHARE)
-        latest = self._budget.deadline.share(LAST_SHARE)
+        planned_s = TUNING_SHARE * self.budget.seconds / len(possible)
+        tuning = self.budget.deadline.share(TUNING_SHARE)
+        latest = self.budget.deadline.share(LAST_SHARE)
         with ThreadPoolExecutor(1, "ahead") as ahead:
             for number, form in enumerate(possible):
                 # An equal share of what is left: time that one form does not use goes to the forms
@@ -173,14 +174,14 @@ class Search:
         """Whether PyTorch is precise enough in the form's layout for a whole to be accepted.
 
         For few channels cuDNN rounds to TF32 in channels-last, but not in contiguous layout."""
-        if form.layout != CHANNELS_LAST or self._judge.rules.mode == "pure":
+        if form.layout != CHANNELS_LAST or self.judge.rules.mode == "pure":
             return True
         original, rewritten = (
             program_task(program, name="form") for program in (form.original, form.program)
         )
-        agrees = self._judge.agrees(original, rewritten)
+        agrees = self.judge.agrees(original, rewritten)
         if not agrees:
-            self._steps("leaving a form out", f"{form.name}: PyTorch computes less exactly in it")
+            self.steps("leaving a form out", f"{form.name}: PyTorch computes less exactly in it")
         return agrees
 
     def _search(self, work: FormWork, planned_s: float, ahead: Threads) -> Variant:
@@ -188,10 +189,10 @@ class Search:
         there are any, write for the calls that no chosen fragment holds."""
         form, program, tuned = work.form, work.form.program, work.tuned
         try:
-            self._steps("looking for fragments", form.name)
+            self.steps("looking for fragments", form.name)
             proposals = proposed(
                 program,
-                self._judge,
+                self.judge,
                 has_models=work.writers is Writers.MODELS,
                 for_s=max(PROPOSING_SHARE * work.until.left_s(), 0.0),
             )
@@ -218,7 +219,7 @@ class Search:
             if self._is_settled(program, calls, tuned):
                 continue
             part = extract(program, calls).program
-            if reason := stays(part, self._judge, tries_useless=self._tries_useless):
+            if reason := stays(part, self.judge, tries_useless=self._tries_useless):
                 self._note(work, calls, self._left_alone(program, calls, reason))
                 continue
             # Before the clock is asked: a known fragment costs no time.
@@ -230,7 +231,7 @@ class Search:
                     self._note(work, calls, result)
                 continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
-            self._steps("writing and judging kernels", names, done=number - 1, total=len(proposals))
+            self.steps("writing and judging kernels", names, done=number - 1, total=len(proposals))
             self._compile_next(ahead, work, proposals[number - 1 :])
             result = self._tune(work, calls)
             self._note(work, calls, result)
@@ -248,24 +249,24 @@ class Search:
             is_known = (text, work.writers) in self._known
             if is_known or self._shelf.has(text, limit=work.limit, scope=scope):
                 continue
-            if not stays(part, self._judge, tries_useless=self._tries_useless):
-                job = {"text": text, "scope": scope, "limit": work.limit, "seed": self._seed}
+            if not stays(part, self.judge, tries_useless=self._tries_useless):
+                job = {"text": text, "scope": scope, "limit": work.limit, "seed": SEED}
                 jobs.setdefault(text, job)
         # A single fragment is tuned here as fast as by a worker, and without its start.
         if len(jobs) < 2:
             return
-        self._steps("workers tune fragments", work.form.name, total=len(jobs))
+        self.steps("workers tune fragments", work.form.name, total=len(jobs))
         try:
             answers = tuned_elsewhere(self._workers, jobs.values(), work.until)
             for number, answer in enumerate(answers, 1):
                 if isinstance(answer, str):
-                    self._steps("a fragment is left to this process", answer)
+                    self.steps("a fragment is left to this process", answer)
                 else:
                     self._shelf.add(answer)
-                self._steps("workers tune fragments", work.form.name, done=number, total=len(jobs))
+                self.steps("workers tune fragments", work.form.name, done=number, total=len(jobs))
         except InfraError as error:
             self._workers = None
-            self._steps("going on without workers", str(error))
+            self.steps("going on without workers", str(error))
 
     def _try_gaps(self, work: FormWork, ahead: Threads) -> None:
         """Tune fragments of the calls that no chosen fragment holds, until there are none."""
@@ -275,7 +276,7 @@ class Search:
             chosen = self._chosen(program, tuned)
             tried = [tuned[i].fragment.calls for i in range(len(tuned)) if i in work.by_writers]
             taken = [tuned[i].fragment.calls for i in chosen]
-            rest = gaps(program, self._judge, tried, taken, has_models=by_models)
+            rest = gaps(program, self.judge, tried, taken, has_models=by_models)
             if not rest:
                 return
             work.untried |= set(rest)
@@ -299,17 +300,17 @@ class Search:
         work.by_writers.add(at)
         if result.winner is not None:
             chosen = [tuned[i] for i in self._chosen(program, tuned)]
-            self._steps.best = _best_so_far(chosen, on_gpu=self._judge.on_gpu)
+            self.steps.best = _best_so_far(chosen, on_gpu=self.judge.on_gpu)
 
     def _serving_all_sizes(self, work: FormWork, calls: frozenset[int], tuned: Tuned) -> Tuned:
         """The fragment with its fastest kernel that is right at the form's other sizes too."""
         others = other_sizes(work.form.elsewhere, tuned.fragment)
         is_whole = self._scope(work, calls) == PROGRAM
         while tuned.best is not None and others:
-            failure = fails_at(others, tuned.best, self._judge, work.latest)
+            failure = fails_at(others, tuned.best, self.judge, work.latest)
             if failure is None:
                 break
-            tuned = without_winner(tuned, self._judge, failure, is_whole=is_whole)
+            tuned = without_winner(tuned, self.judge, failure, is_whole=is_whole)
         return tuned
 
     def _left_alone(self, program: Program, calls: frozenset[int], reason: str) -> Tuned:
@@ -327,24 +328,22 @@ class Search:
         open_ = (c for c in proposals if not self._is_settled(program, c, work.tuned))
         parts = (extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER))
         asked = [
-            part
-            for part in parts
-            if not stays(part, self._judge, tries_useless=self._tries_useless)
+            part for part in parts if not stays(part, self.judge, tries_useless=self._tries_useless)
         ]
         left_s = work.until.left_s()
         if left_s < MIN_WRITING_S and not self._sources.has_answers(asked[0]):
             return False
         num_failed = len(self.failed)
-        self._steps("a model writes kernels", f"for {len(asked)} fragments")
+        self.steps("a model writes kernels", f"for {len(asked)} fragments")
         self._sources.ask(
             asked,
-            self._judge.rules,
-            limit=affordable(self._judge, work.limit),
-            seed=self._seed,
+            self.judge.rules,
+            limit=affordable(self.judge, work.limit),
+            seed=SEED,
             for_s=WRITING_SHARE * left_s,
         )
         for failed in self.failed[num_failed:]:
-            self._steps("going on without a model", str(failed))
+            self.steps("going on without a model", str(failed))
         return True
 
     def _compile_next(
@@ -352,7 +351,7 @@ class Search:
     ) -> None:
         """Have the candidates of the next new fragment compiled while the first is judged, which is
         waiting mostly."""
-        if not self._judge.on_gpu or work.writers is Writers.MODELS:
+        if not self.judge.on_gpu or work.writers is Writers.MODELS:
             return
         this, *others = proposals
         program, judge = work.form.program, self._judges[work.writers]
@@ -368,7 +367,7 @@ class Search:
             candidates, _ = self._sources.written(
                 fragment,
                 judge.rules,
-                Writing(work.writers, work.limit, seed=derive(self._seed, text)),
+                Writing(work.writers, work.limit, seed=derive(SEED, text)),
             )
             ahead.submit(judge.warm, program_task(fragment, name="fragment"), candidates)
             return
@@ -386,8 +385,8 @@ class Search:
         the smaller one leaves to the library. Third, the smaller one is a product without the calls
         that compute its factors: two kernels may be faster than one. The last two need a GPU.
         """
-        is_pure = self._judge.rules.mode == "pure"
-        may_stay = self._judge.on_gpu and not is_pure
+        is_pure = self.judge.rules.mode == "pure"
+        may_stay = self.judge.on_gpu and not is_pure
         winners = [t.fragment.calls for t in tuned if t.winner is not None]
         for larger in winners:
             if not calls < larger or any(calls == larger - other for other in winners):
@@ -439,7 +438,7 @@ class Search:
             fragment,
             judge,
             self._sources,
-            Writing(writers, work.limit, seed=derive(self._seed, text)),
+            Writing(writers, work.limit, seed=derive(SEED, text)),
             deadline=work.deadline,
             is_whole=scope == PROGRAM,
             first=self._shelf.similar(text, is_trusting=judge.trusted) if uses_shelf else (),
@@ -448,7 +447,7 @@ class Search:
             num_failed = len(self.failed)
             tuned = refined(work, tuned, judge, self._sources, is_whole=scope == PROGRAM)
             for failed in self.failed[num_failed:]:
-                self._steps("going on without a model", str(failed))
+                self.steps("going on without a model", str(failed))
         if uses_shelf and not work.deadline.is_over:
             self._shelf.keep(tuned, text, scope=scope, limit=work.limit, is_trusting=judge.trusted)
         return tuned
@@ -468,11 +467,11 @@ class Search:
             fragment,
             like,
             self._sources,
-            self._judge.rules,
+            self.judge.rules,
             Writing(
                 work.writers,
-                affordable(self._judge, MAX_CANDIDATES),
-                seed=derive(self._seed, text),
+                affordable(self.judge, MAX_CANDIDATES),
+                seed=derive(SEED, text),
             ),
         )
         return [] if taken is None else [taken]
@@ -481,7 +480,7 @@ class Search:
         """The value of taking a fragment; in pure mode covering an operator outweighs any time."""
         if tuned.winner is None:
             return 0.0
-        covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
+        covered = len(tuned.fragment.calls) if self.judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
 
 

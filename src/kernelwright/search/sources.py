@@ -37,6 +37,8 @@ class Writing:
     """The most candidates of the teacher."""
     seed: int
     """The seed of the teacher's draws."""
+    first_answer: int = 0
+    """The models' answers before this number are left out."""
 
 
 TEMPERATURE, TOP_P = 1.0, 0.95
@@ -253,20 +255,10 @@ class Sources:
         return to_text(program) in self._answers
 
     def written(
-        self,
-        program: Program,
-        rules: Rules,
-        writing: Writing,
-        *,
-        first: int = 0,
+        self, program: Program, rules: Rules, writing: Writing
     ) -> tuple[list[Candidate], list[Unread]]:
-        """(Distinct candidates for a program, answers that are no candidates).
-
-        Models wrote theirs in `ask`.
-
-        Args:
-            first: the models' answers before this number are left out.
-        """
+        """(Distinct candidates for a program, answers that are no candidates). Models wrote theirs
+        in `ask`."""
         text = to_text(program)
         if writing.writers is Writers.TEACHER:
             limit, seed = writing.limit, writing.seed
@@ -276,7 +268,7 @@ class Sources:
             return list({kernel.source: kernel for kernel in self._ours[key]}.values()), []
         by_source: dict[str, Candidate] = {}
         unread = []
-        for origin, answer in self._answers.get(text, [])[first:]:
+        for origin, answer in self._answers.get(text, [])[writing.first_answer :]:
             candidate, reason, message = answer.candidate, str(answer.malformed), answer.message
             if candidate is not None and (statement := unmergeable(candidate.source)):
                 candidate, reason, message = None, "unmergeable", statement

@@ -114,7 +114,6 @@ def tune(
     deadline: Deadline,
     is_whole: bool = False,
     first: Sequence[Candidate] = (),
-    first_answer: int = 0,
 ) -> Tuned:
     """Judges the candidates of the writers for a fragment, and takes the fastest accepted one.
 
@@ -124,13 +123,12 @@ def tune(
         writing: without a GPU, `affordable` lowers its limit.
         is_whole: the fragment has all calls of the program.
         first: further candidates, judged before those of the writers.
-        first_answer: the models' answers before this number are left out.
     """
     program = fragment.program
     kind = family(program) or ""
     with stage("write"):
         writing = replace(writing, limit=affordable(judge, writing.limit))
-        candidates, unread = sources.written(program, judge.rules, writing, first=first_answer)
+        candidates, unread = sources.written(program, judge.rules, writing)
     candidates = list({candidate.source: candidate for candidate in (*first, *candidates)}.values())
     if not judge.on_gpu:
         candidates.sort(key=lambda candidate: moved_bytes(program, candidate))

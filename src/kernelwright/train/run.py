@@ -101,10 +101,7 @@ def _trainer(
     return PairTrainer(
         recipe=recipe,
         folder=folder,
-        model=prepared.model,
-        tokenizer=prepared.tokenizer,
-        train=prepared.train,
-        validation=prepared.validation,
+        prepared=prepared,
         collator=Collator(
             pad_id=_pad_id(prepared),
             max_tokens=recipe.data.max_tokens,

@@ -6,7 +6,6 @@ transformers' own.
 """
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from trl import SFTConfig, SFTTrainer
 from kernelwright.train.folder import BEST, Standing
 from kernelwright.train.kept import KeptTrainer, check_finite
 from kernelwright.train.pace import Pace
+from kernelwright.train.prepare import PreparedData
 from kernelwright.train.recipe import LossHead, SupervisedRecipe
 from kernelwright.train.rows import IGNORED, Collator
 
@@ -36,30 +36,27 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
         *,
         recipe: SupervisedRecipe,
         folder: Path,
-        model: Any,
-        tokenizer: Any,
-        train: "Dataset",
-        validation: "Mapping[int, Dataset]",
+        prepared: PreparedData,
         collator: Collator,
         config: SFTConfig,
         pace: Pace,
         callbacks: list[TrainerCallback],
-        peft_config: Any = None,
+        peft_config: Any,
         standing: Standing,
     ) -> None:
         self.recipe, self.folder, self.pace, self.standing = recipe, folder, pace, standing
         self.aside_s = 0.0
-        self.validation = validation
+        self.validation = prepared.validation
         self._new_tokens = torch.zeros(1, dtype=torch.int64, device=config.device)
         """Tokens of this process since the last record, counted on the device of the batches,
         without a sync."""
         super().__init__(
-            model=model,
+            model=prepared.model,
             args=config,
-            train_dataset=train,
-            eval_dataset=next(iter(validation.values())),
+            train_dataset=prepared.train,
+            eval_dataset=next(iter(prepared.validation.values())),
             data_collator=collator,
-            processing_class=tokenizer,
+            processing_class=prepared.tokenizer,
             callbacks=[pace, *callbacks],
             peft_config=peft_config,
         )

@@ -1,7 +1,8 @@
+import verdicts
 from pairs_data import pair_line, recipe, shard_file
 
 from kernelwright.core import record
-from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.core.verdict import Code, Stage
 from kernelwright.data.pairs.assemble import assemble
 from kernelwright.data.pairs.card import card
 from kernelwright.data.pairs.select import select
@@ -10,9 +11,7 @@ MADE = recipe({"name": "a", "level": 1, "programs": 1}, title="Some pairs", veri
 
 
 def verdict(code, stage, message=""):
-    facts = {"mode": "pure", "precision": "strict", "device": "cpu-interpreter"}
-    accepted = code is Code.OK
-    return Verdict(accepted=accepted, stage=stage, code=code, message=message, **facts)
+    return verdicts.verdict(code, stage=stage, message=message, device="cpu-interpreter")
 
 
 def assembled(tmp_path):

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 from pairs_data import PROGRAMS, program_file, recipe
+from verdicts import verdict
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import INTERPRETER, Code, Stage, Verdict
+from kernelwright.core.verdict import INTERPRETER, Code, Stage
 from kernelwright.data.pairs import answers
 from kernelwright.data.pairs.answers import WrittenAnswer, make_source
 from kernelwright.data.pairs.shard import ShardWorker, index_of, read_shard, shards_of
@@ -98,17 +99,9 @@ class Slow(Careless):
 
     def answers(self, request, *, limit, seed):
         (good,) = write_whole(request.program, limit=1, seed=seed)
-        late = Verdict(
-            accepted=False,
-            stage=Stage.RUN,
-            code=Code.TIMEOUT,
-            message="a minute",
-            precision="strict",
-            mode="pure",
-            device=INTERPRETER,
-        )
+        late = verdict(Code.TIMEOUT, stage=Stage.RUN, message="a minute", device=INTERPRETER)
         on_gpu = replace(late, device="NVIDIA H200")
-        return [WrittenAnswer(candidate=good, verdict=verdict) for verdict in (late, on_gpu)]
+        return [WrittenAnswer(candidate=good, verdict=judged) for judged in (late, on_gpu)]
 
 
 def test_what_the_interpreter_did_not_get_through_is_no_negative(made, tmp_path, monkeypatch):

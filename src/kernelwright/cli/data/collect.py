@@ -9,7 +9,7 @@ from rich.table import Table
 
 from kernelwright.cli.checks import check_output_file
 from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption, WorkersOption, cores
+from kernelwright.cli.options import OUT_NAMES, JsonOption, WorkersOption, cores, number_option
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -40,13 +40,7 @@ LevelsOption = Annotated[
     ),
 ]
 LimitOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="The number of programs after which to stop.",
-        show_default="no limit",
-    ),
+    int | None, number_option("The number of programs after which to stop.", default="no limit")
 ]
 TimeoutOption = Annotated[
     float,

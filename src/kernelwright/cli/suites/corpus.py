@@ -19,6 +19,7 @@ from kernelwright.cli.options import (
     GradeOption,
     JsonOption,
     cores,
+    number_option,
 )
 from kernelwright.cli.suites.options import exit_code
 from kernelwright.core.errors import UsageError
@@ -31,13 +32,7 @@ RootOption = Annotated[
     Path, typer.Option(metavar="FOLDER", help="The folder with cheats/, honest/ and tasks/.")
 ]
 JobsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="The number of judges that work at once.",
-        show_default="one a core",
-    ),
+    int | None, number_option("The number of judges that work at once.", default="one a core")
 ]
 KernelBenchOption = Annotated[
     Path | None,

@@ -148,14 +148,9 @@ def command(
     The exit code is 4 if the time ended before the last case, and 3 if our side failed in a case.
     Then the same command continues the run.
     """
-    options = search_options(device, precision, mode, budget_s)
     is_search = are_policies(policy)
-    if not root.is_dir():
-        remedy = "give a checkout of KernelBench: --root FOLDER"
-        raise UsageError("there is no such folder", file=str(root), remedy=remedy)
-    check_folder(folder)
-    if is_search:
-        check_policies(policy)
+    _check(root, folder, policy)
+    options = search_options(device, precision, mode, budget_s)
     run = SuiteRun(
         suite="kernelbench",
         policy=policy,
@@ -171,22 +166,24 @@ def command(
     cross_check = cross_check and _can_be_checked(dtype)
     with progress("eval kernelbench") as say:
         tasks = _of_subset(tasks, subset, folder / LINT, device, jobs, say)
-        if dtype:
-            tasks = cast_tasks(tasks, folder / TASKS)
+        tasks = cast_tasks(tasks, folder / TASKS) if dtype else tasks
         cases = tasks if is_search else with_samples(tasks, Path(policy))
         left = run_suite(run, cases, say)
         write_kernels(cases, list(record.read(run.records)), run.work, folder / KERNELS)
         if cross_check:
             _cross_check(run, root, cases, say)
-    if not _has_case(run.records):
-        raise typer.Exit(exit_code(left))
-    suite = write_suite(folder)
-    if json:
-        print_json({name: [asdict(row) for row in rows] for name, rows in suite.by_set.items()})
-    else:
-        _print(suite)
-        note(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}")
+    if _has_case(run.records):
+        _show(folder, json=json)
     raise typer.Exit(exit_code(left))
+
+
+def _check(root: Path, folder: Path, policy: str) -> None:
+    if not root.is_dir():
+        remedy = "give a checkout of KernelBench: --root FOLDER"
+        raise UsageError("there is no such folder", file=str(root), remedy=remedy)
+    check_folder(folder)
+    if are_policies(policy):
+        check_policies(policy)
 
 
 def parse_levels(text: str) -> list[int]:
@@ -267,6 +264,16 @@ def _cross_check(run: SuiteRun, root: Path, cases: list[SuiteCase], say: Say) ->
         timeout_s=run.timeout_s,
     )
     check.run(cases, say)
+
+
+def _show(folder: Path, *, json: bool) -> None:
+    """Write the page, and print the scores."""
+    suite = write_suite(folder)
+    if json:
+        print_json({name: [asdict(row) for row in rows] for name, rows in suite.by_set.items()})
+    else:
+        _print(suite)
+        note(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}")
 
 
 def _print(suite: Suite) -> None:

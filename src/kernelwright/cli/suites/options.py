@@ -7,13 +7,10 @@ import typer
 from kernelwright.bench.suite import CasesLeft
 from kernelwright.cli.console import note
 from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
-from kernelwright.cli.options import Device, Mode, a_number
+from kernelwright.cli.options import Device, Mode, a_number, number_option
 from kernelwright.core.verdict import Precision
 
-CasesOption = Annotated[
-    int,
-    typer.Option("--jobs", metavar="N", min=1, help="The number of cases that run at once."),
-]
+CasesOption = Annotated[int, number_option("The number of cases that run at once.", "--jobs")]
 TimeoutOption = Annotated[
     float,
     typer.Option(

@@ -27,6 +27,7 @@ from kernelwright.cli.options import (
     TimingOption,
     TopPOption,
     judging,
+    number_option,
 )
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
@@ -69,13 +70,7 @@ LevelsOption = Annotated[
     ),
 ]
 LimitOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="The number of programs of each suite and level.",
-        show_default="all",
-    ),
+    int | None, number_option("The number of programs of each suite and level.", default="all")
 ]
 OutOption = Annotated[
     Path,
@@ -103,10 +98,7 @@ TimingSecondsOption = Annotated[
     ),
 ]
 SamplesOption = Annotated[
-    int,
-    typer.Option(
-        "-n", "--samples", metavar="N", min=1, help="The number of answers to each program."
-    ),
+    int, number_option("The number of answers to each program.", "-n", "--samples")
 ]
 MendsOption = Annotated[
     int,

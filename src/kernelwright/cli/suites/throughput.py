@@ -17,16 +17,13 @@ from kernelwright.cli.options import (
     JsonOption,
     JudgesOption,
     TimingOption,
+    number_option,
 )
 from kernelwright.core.folders import check_folder
 
 OutOption = Annotated[Path, typer.Option(*OUT_NAMES, help="A new folder for records.jsonl.")]
-ProgramsOption = Annotated[
-    int, typer.Option(metavar="N", min=1, help="The number of programs of one call.")
-]
-CandidatesOption = Annotated[
-    int, typer.Option(metavar="N", min=1, help="The number of candidates of each program.")
-]
+ProgramsOption = Annotated[int, number_option("The number of programs of one call.")]
+CandidatesOption = Annotated[int, number_option("The number of candidates of each program.")]
 
 
 def command(

@@ -1,6 +1,6 @@
 """`kernelwright eval tritonbench`: code for TritonBench's tasks, run and judged."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from kernelwright.cli.options import (
     TimingOption,
     cores,
     judging,
+    number_option,
 )
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -89,12 +90,10 @@ LabelOption = Annotated[
 ]
 TaskLimitOption = Annotated[
     int | None,
-    typer.Option(
+    number_option(
+        "The number of tasks. Every run draws the same tasks.",
         "--limit",
-        metavar="N",
-        min=1,
-        help="The number of tasks. Every run draws the same tasks.",
-        show_default="all",
+        default="all",
     ),
 ]
 ChecksOption = Annotated[
@@ -143,40 +142,28 @@ def command(
     """
     _check_writer(predictions, policy, channel)
     check_folder(folder)
-    from kernelwright.bench.suite import RECORDS
     from kernelwright.bench.tritonbench.checkout import Checkout
     from kernelwright.bench.tritonbench.run import TritonBenchPlan
     from kernelwright.policy.policy import Sampling
 
     checkout = Checkout(root, channel.value)
-    recipe = judging(device, precision, mode, grade, timing=timing, checks=checks)
-    asks = policy is not None and channel is Channel.G
-    facts: Record = {"limit": limit}
-    if policy is not None:
-        facts |= {"max_tokens": max_tokens, "seed": seed}
-        facts |= {"instruction": instruction.value} if asks else {}
+    sampling = Sampling(max_tokens=max_tokens, seed=seed)
+    instructions = instruction.value if channel is Channel.G else None
+    writer = None if policy is None else _Writer(policy, sampling, instructions)
     plan = TritonBenchPlan(
         files=checkout.selected(limit),
         channel=channel.value,
         label=label or policy or (predictions.stem if predictions else ""),
-        recipe=recipe,
+        recipe=judging(device, precision, mode, grade, timing=timing, checks=checks),
         out=folder,
         workers=cores(workers),
         judges=workers,
         timeout_s=timeout,
-        facts=facts,
+        facts={"limit": limit, **(writer.facts() if writer else {})},
     )
-    sampling = Sampling(max_tokens=max_tokens, seed=seed)
     with progress("eval tritonbench") as say:
-        if policy is not None and channel is Channel.T:
-            summary = _examined(plan, policy, sampling, say)
-        else:
-            if policy is not None:
-                instructions = checkout.instructions(instruction.value)
-                predictions = _asked(plan, policy, instructions, sampling, say)
-            assert predictions is not None
-            summary = _scored(plan, checkout, predictions, say)
-    _show(folder / RECORDS, summary, json=json)
+        summary = _summary(plan, checkout, writer or predictions, say)
+    _show(folder, summary, json=json)
     raise typer.Exit(3 if summary["left"] else 0)
 
 
@@ -197,48 +184,68 @@ def _check_writer(predictions: Path | None, policy: str | None, channel: Channel
             )
 
 
-def _examined(plan: "TritonBenchPlan", policy: str, sampling: "Sampling", say: "Say") -> "Record":
-    from kernelwright.bench.answers import Asking
-    from kernelwright.bench.tritonbench.run import COMMAND, examine_policy
-    from kernelwright.search.policies import policy as policy_named
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """A policy that writes the code, and how it is asked."""
 
-    asking = Asking(
-        policy=partial(policy_named, policy),
-        label=plan.label,
-        samples=1,
-        sampling=sampling,
-        precision=plan.recipe.precision,
-        mode=plan.recipe.mode,
-        command=COMMAND,
-    )
-    return examine_policy(plan, asking, say)
+    policy: str
+    sampling: "Sampling"
+    instructions: str | None
+    """The kind of the benchmark's instructions; None: the policy reads programs."""
+
+    def facts(self) -> "Record":
+        """The settings of the run that the policy adds."""
+        facts: Record = {"max_tokens": self.sampling.max_tokens, "seed": self.sampling.seed}
+        return facts | ({"instruction": self.instructions} if self.instructions else {})
+
+    def examined(self, plan: "TritonBenchPlan", say: "Say") -> "Record":
+        """Have the policy answer programs; the summary of the verdicts."""
+        from kernelwright.bench.answers import Asking
+        from kernelwright.bench.tritonbench.run import COMMAND, examine_policy
+        from kernelwright.search.policies import policy
+
+        asking = Asking(
+            policy=partial(policy, self.policy),
+            label=plan.label,
+            samples=1,
+            sampling=self.sampling,
+            precision=plan.recipe.precision,
+            mode=plan.recipe.mode,
+            command=COMMAND,
+        )
+        return examine_policy(plan, asking, say)
+
+    def asked(self, plan: "TritonBenchPlan", instructions: dict[str, str], say: "Say") -> Path:
+        """Ask the policy instructions; the folder of its code."""
+        from kernelwright.bench.tritonbench.asked import ask_instructions
+        from kernelwright.search.policies import policy
+
+        settings = {"policy": self.policy, **self.facts()}
+        writer = partial(policy, self.policy)
+        return ask_instructions(
+            writer, plan.files, instructions, plan.out, self.sampling, settings, say
+        )
 
 
-def _asked(
-    plan: "TritonBenchPlan",
-    policy: str,
-    instructions: dict[str, str],
-    sampling: "Sampling",
-    say: "Say",
-) -> Path:
-    from kernelwright.bench.tritonbench.asked import ask_instructions
-    from kernelwright.search.policies import policy as policy_named
-
-    settings = {"policy": policy, **{k: v for k, v in plan.facts.items() if k != "limit"}}
-    writer = partial(policy_named, policy)
-    return ask_instructions(writer, plan.files, instructions, plan.out, sampling, settings, say)
-
-
-def _scored(
-    plan: "TritonBenchPlan", checkout: "Checkout", predictions: Path, say: "Say"
+def _summary(
+    plan: "TritonBenchPlan", checkout: "Checkout", code: _Writer | Path | None, say: "Say"
 ) -> "Record":
+    """The summary of the verdicts on code that a policy writes, or that lies in a folder."""
     from kernelwright.bench.tritonbench.predictions import read_predictions
     from kernelwright.bench.tritonbench.run import score
 
-    return score(plan, read_predictions(predictions, checkout), say)
+    if isinstance(code, _Writer):
+        if code.instructions is None:
+            return code.examined(plan, say)
+        code = code.asked(plan, checkout.instructions(code.instructions), say)
+    assert code is not None
+    return score(plan, read_predictions(code, checkout), say)
 
 
-def _show(path: Path, summary: "Record", *, json: bool) -> None:
+def _show(folder: Path, summary: "Record", *, json: bool) -> None:
+    from kernelwright.bench.suite import RECORDS
+
+    path = folder / RECORDS
     cases = list(record.of_kind(record.read(path), TritonBenchCaseLine))
     score = score_of(cases)
     if json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.cli.console import note, out, print_json
-from kernelwright.cli.options import OUT_NAMES
+from kernelwright.cli.options import OUT_NAMES, number_option
 from kernelwright.cli.signals import SIGNALLED
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ ChangesOption = Annotated[
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="The number of processes that tokenise or draw programs.",
-        show_default="one a core",
-    ),
+    number_option("The number of processes that tokenise or draw programs.", default="one a core"),
 ]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from math import frexp, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.kinds.data import DrawFields, DrawnProgramLine, GivenUpLine, SynthLine
 from kernelwright.core.record import Record
 
 Octave = int | None
@@ -73,32 +74,33 @@ def by_key(item: tuple[Any, int]) -> tuple[bool, Any]:
     return item[0] is not None, item[0]
 
 
-def read_census(paths: Iterable[Path]) -> tuple[Census, list[Record]]:
+def read_census(paths: Iterable[Path]) -> tuple[Census, list[SynthLine]]:
     """(counts, headers of files that have one).
 
     Raises:
         UsageError: no such file, or no program in it.
     """
-    census, headers = Census(), []
+    census = Census()
+    headers: list[SynthLine] = []
     for path in paths:
         before = census.programs
         if not path.is_file():
             raise UsageError("no such file", file=str(path))
         for line in record.read(path):
-            if line.get("record") == "synth":
-                headers.append(line)
-            elif line.get("record") == "given_up":
-                _count_search(census, line["drawn"])
-                census.given_up[line["drawn"]["group"]] += 1
+            if head := record.as_kind(line, SynthLine):
+                headers.append(head)
+            elif given_up := record.as_kind(line, GivenUpLine):
+                _count_search(census, given_up["drawn"])
+                census.given_up[given_up["drawn"]["group"]] += 1
             elif "calls" in line and "fingerprint" in line:
-                count_program(census, line)
+                count_program(census, cast(DrawnProgramLine, line))
         if census.programs == before:
             raise UsageError("no programs here", file=str(path))
     return census, headers
 
 
-def count_program(census: Census, line: Record) -> None:
-    """Add a program's record to the counts."""
+def count_program(census: Census, line: DrawnProgramLine) -> None:
+    """Add a program's record to the counts. Collected programs have no field `drawn`."""
     census.programs += 1
     if "drawn" in line:
         drawn = line["drawn"]
@@ -119,7 +121,7 @@ def count_program(census: Census, line: Record) -> None:
     _count_calls(census, line["calls"])
 
 
-def _count_search(census: Census, drawn: Record) -> None:
+def _count_search(census: Census, drawn: DrawFields) -> None:
     census.refused.update(drawn["refused"])
     census.attempts += sum(drawn["refused"].values())
     census.drafts += drawn["drafts"]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from kernelwright.core.kinds.data import SynthLine
 from kernelwright.core.record import Record
 from kernelwright.report.programs.census import Census
 
@@ -73,7 +74,7 @@ class RecipeSpace:
         return left_out | census.attributes.keys()
 
 
-def space_of(headers: Iterable[Record]) -> RecipeSpace | None:
+def space_of(headers: Iterable[SynthLine]) -> RecipeSpace | None:
     """The joint space of some files; None if their headers name no space."""
     space = RecipeSpace()
     for header in headers:

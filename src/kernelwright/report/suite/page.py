@@ -11,7 +11,7 @@ from kernelwright.core.commits import distinct, named
 from kernelwright.core.delivered import BETTER
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.fields import ErrorFields
-from kernelwright.core.kinds.suites import CaseLine
+from kernelwright.core.kinds.suites import CaseLine, CrossCheckLine, SuiteRunLine
 from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.format import factor
@@ -45,10 +45,10 @@ Key = tuple[str, int, int]
 class Suite:
     """The records of a run of `eval kernelbench`, with scores for each set of tasks."""
 
-    run: Record
+    run: SuiteRunLine
     cases: list[CaseLine]
     by_set: dict[str, list[Scores]]
-    cross_check: list[Record]
+    cross_check: list[CrossCheckLine]
 
     @property
     def disagreements(self) -> list[str]:
@@ -82,13 +82,14 @@ def read_suite(folder: Path) -> Suite:
         UsageError: the folder has no run, or no case yet.
     """
     lines = _read(folder / RECORDS)
-    run = next((line for line in lines if line["record"] == "run"), None)
+    run = next(record.of_kind(lines, SuiteRunLine), None)
     cases = cases_of(lines)
     if run is None or not cases:
         remedy = "run eval kernelbench for longer"
         raise UsageError("no cases of a run", file=str(folder / RECORDS), remedy=remedy)
     sets = task_sets({place(case) for case in cases}, _read(folder / LINT))
-    checked = {(line["level"], line["id"]): line for line in _read(folder / CROSS_CHECK)}
+    judged_again = record.of_kind(_read(folder / CROSS_CHECK), CrossCheckLine)
+    checked = {(line["level"], line["id"]): line for line in judged_again}
     return Suite(
         run=run,
         cases=cases,

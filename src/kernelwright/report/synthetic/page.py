@@ -9,8 +9,7 @@ from pathlib import Path
 from kernelwright.core import record
 from kernelwright.core.commits import named
 from kernelwright.core.errors import UsageError
-from kernelwright.core.kinds.suites import CaseLine
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine, SuiteRunLine
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
 from kernelwright.report.curves import MOST_POINTS, CurveChart, Series, line_chart, percent
@@ -42,7 +41,7 @@ Rows = list[tuple[str, ...]]
 class Examination:
     """The records of a run of `eval synthetic`."""
 
-    run: Record
+    run: SuiteRunLine
     suites: dict[str, list[CaseLine]]
     """Name -> its cases."""
 
@@ -71,10 +70,10 @@ def read_examination(folder: Path) -> Examination:
     """
     path = folder / RECORDS
     lines = list(record.read(path, whole=True)) if is_examination(path) else []
-    cases = list(committed(lines))
-    if not cases:
+    run, cases = next(record.of_kind(lines, SuiteRunLine), None), list(committed(lines))
+    if run is None or not cases:
         raise UsageError("no cases of a run", file=str(path))
-    return Examination(run=lines[0], suites=by_suite(cases))
+    return Examination(run=run, suites=by_suite(cases))
 
 
 def write_examination(folder: Path) -> Examination:

@@ -1,10 +1,12 @@
 """The curves of a training run, and the fields of the records that they show."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
+from kernelwright.core.kinds.training import RlStepLine
 from kernelwright.core.record import Record
 from kernelwright.report.curves import (
     CurveChart,
@@ -76,7 +78,7 @@ def level_rank(name: str) -> tuple[int, str]:
     return (int(digits[1]), "") if digits else (10**9, name)
 
 
-def levels_of(lines: Iterable[Record]) -> list[str]:
+def levels_of(lines: Iterable[Mapping[str, Any]]) -> list[str]:
     """The levels that records have figures for, sorted."""
     return sorted({level for line in lines for level in line["by_level"]}, key=level_rank)
 
@@ -140,15 +142,16 @@ def _levels(of: Callable[[Training], list[Record]], *path: str) -> Lines:
 
 
 def _validation_loss(run: Training) -> Series:
-    return Series("validation", [(line["step"], line["loss"]) for line in run.validations])
+    return Series("validation", [(line["step"], line["loss"]) for line in run.sft_validations])
 
 
 def _gap(run: Training) -> list[Series]:
     """Validation loss less the mean training loss since the validation before: overfitting shows
     as a growing gap."""
-    points, begin = [], 0
-    for line in run.validations:
-        since = [step["loss"] for step in run.steps if begin < step["step"] <= line["step"]]
+    points: list[tuple[float, float | None]] = []
+    begin = 0
+    for line in run.sft_validations:
+        since = [step["loss"] for step in run.sft_steps if begin < step["step"] <= line["step"]]
         points.append((line["step"], line["loss"] - fmean(since) if since else None))
         begin = line["step"]
     return [Series("gap", points)]
@@ -259,7 +262,7 @@ def _stacks(run: Training) -> list[CurveChart | None]:
     ]
 
 
-def refused(line: Record) -> dict[str, float]:
+def refused(line: RlStepLine) -> dict[str, float]:
     """Reason -> share of a step's rollouts that were not accepted for it. A reason is a code of the
     judge, or "answer: " and why the answer holds no candidate."""
     judged = {code: n for code, n in line["codes"].items() if code != ACCEPTED}
@@ -272,14 +275,14 @@ def shares(counts: dict[str, int]) -> dict[str, float]:
     return {name: n / total for name, n in counts.items()} if total else {}
 
 
-def _keys(run: Training, of: Callable[[Record], dict[str, float]]) -> list[str]:
-    return sorted({name for line in run.steps for name in of(line)}, key=level_rank)
+def _keys(run: Training, of: Callable[[RlStepLine], dict[str, float]]) -> list[str]:
+    return sorted({name for line in run.rl_steps for name in of(line)}, key=level_rank)
 
 
 def _layers(
-    run: Training, names: Sequence[str], of: Callable[[Record], dict[str, float]]
+    run: Training, names: Sequence[str], of: Callable[[RlStepLine], dict[str, float]]
 ) -> list[Series]:
-    rows = [(line["step"], of(line)) for line in run.steps]
+    rows = [(line["step"], of(line)) for line in run.rl_steps]
     return [
         Series(name.replace("_", " "), [(step, values.get(name, 0.0)) for step, values in rows])
         for name in names

@@ -15,7 +15,11 @@ from kernelwright.core.kinds.training import (
     ExampleLine,
     PartLine,
     PromotionLine,
+    RlStepLine,
+    RlValidationLine,
+    StepLine,
     TrainingSummaryLine,
+    ValidationLine,
 )
 from kernelwright.core.record import Record
 from kernelwright.report.suite.page import RECORDS
@@ -56,13 +60,32 @@ class Training:
         return self.lines.get(VALIDATION[self.command], [])
 
     @property
+    def sft_steps(self) -> list[StepLine]:
+        return self._of(StepLine)
+
+    @property
+    def sft_validations(self) -> list[ValidationLine]:
+        return self._of(ValidationLine)
+
+    @property
+    def rl_steps(self) -> list[RlStepLine]:
+        return self._of(RlStepLine)
+
+    @property
+    def rl_validations(self) -> list[RlValidationLine]:
+        return self._of(RlValidationLine)
+
+    def _of(self, kind: type[record.Kind]) -> list[record.Kind]:
+        return list(record.of_kind(self.lines.get(record.word_of(kind), []), kind))
+
+    @property
     def promotions(self) -> list[PromotionLine]:
-        return list(record.of_kind(self.lines.get("promotion", []), PromotionLine))
+        return self._of(PromotionLine)
 
     @property
     def summary(self) -> TrainingSummaryLine:
         """The summary of the last part; empty if that part was killed or is still running."""
-        summaries = list(record.of_kind(self.lines.get("summary", []), TrainingSummaryLine))
+        summaries = self._of(TrainingSummaryLine)
         is_whole = summaries and summaries[-1]["step"] >= self.steps[-1]["step"]
         return summaries[-1] if is_whole else TrainingSummaryLine()
 
@@ -81,14 +104,14 @@ class Training:
             (self._seconds_until(end) - self._seconds_until(part["from_step"])) * part["processes"]
             for part, end in zip(self.parts, ends, strict=True)
         )
-        return float(seconds / 3600)
+        return seconds / 3600
 
     def _seconds_until(self, step: int) -> float:
         """Seconds of training since the run's beginning."""
-        took = [line["seconds"] for line in self.steps if line["step"] <= step]
         if self.is_rl:
-            return float(sum(seconds["step"] for seconds in took))
-        return float(took[-1]) if took else 0.0
+            return sum(line["seconds"]["step"] for line in self.rl_steps if line["step"] <= step)
+        took = [line["seconds"] for line in self.sft_steps if line["step"] <= step]
+        return took[-1] if took else 0.0
 
 
 def is_training(records: Path) -> bool:

@@ -3,8 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal, TypeVar, cast
 
+from kernelwright.core.kinds.training import (
+    RlLevelFields,
+    RlStepLine,
+    RlValidationLine,
+    ValidationLine,
+)
 from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.curves import Show, number, percent
@@ -13,6 +19,14 @@ from kernelwright.report.training.curves import ACCEPTED, level_name, level_rank
 from kernelwright.report.training.run import Training
 
 Rows = list[tuple[str, ...]]
+Line = TypeVar("Line")
+LevelFigure = Literal["pass@1", "faster", "speedup"]
+LEVEL_FIGURES: tuple[tuple[LevelFigure, str, Show], ...] = (
+    ("pass@1", "pass@1", percent),
+    ("faster", "faster", percent),
+    ("speedup", "speed-up", factor),
+)
+"""Fields of a level of held-out programs, with their names."""
 EDGE = 10
 """A tenth of the steps, at either end, is what a run began with and what it came to."""
 
@@ -44,25 +58,25 @@ def values(run: Training) -> list[RunValue]:
 
 def _values_of_sft(run: Training) -> list[RunValue]:
     values = [
-        _value("validation loss", run.validations, lambda line: line["loss"], min, _exact),
-        _value("training loss", run.steps, lambda line: line["loss"], min, _exact),
-        _value("tokens trained", run.steps, lambda line: line["tokens"], None),
-        _value("tokens/s", run.steps, lambda line: line["tokens_per_s"], None),
+        _value("validation loss", run.sft_validations, lambda line: line["loss"], min, _exact),
+        _value("training loss", run.sft_steps, lambda line: line["loss"], min, _exact),
+        _value("tokens trained", run.sft_steps, lambda line: line["tokens"], None),
+        _value("tokens/s", run.sft_steps, lambda line: line["tokens_per_s"], None),
         *(
             _value(
                 f"validation loss {level_name(level)}",
-                run.validations,
+                run.sft_validations,
                 _loss_of(level),
                 min,
                 _exact,
             )
-            for level in levels_of(run.validations)
+            for level in levels_of(run.sft_validations)
         ),
     ]
     return [value for value in values if value is not None]
 
 
-def _loss_of(level: str) -> Callable[[Record], float | None]:
+def _loss_of(level: str) -> Callable[[ValidationLine], float | None]:
     return lambda line: line["by_level"].get(level)
 
 
@@ -72,38 +86,34 @@ def _exact(loss: float) -> str:
 
 def _values_of_rl(run: Training) -> list[RunValue]:
     validated = [
-        _value(f"{name} {level}", run.validations, _validated(level, field), max, show)
-        for field, name, show in (
-            ("pass@1", "pass@1", percent),
-            ("faster", "faster", percent),
-            ("speedup", "speed-up", factor),
-        )
-        for level in levels_of(run.validations)
+        _value(f"{name} {level}", run.rl_validations, _validated(level, field), max, show)
+        for field, name, show in LEVEL_FIGURES
+        for level in levels_of(run.rl_validations)
     ]
     values = [
         *validated,
-        _value("reward", run.steps, lambda line: line["reward"]["mean"], max),
-        _value("correct rollouts", run.steps, lambda line: line["correct"], max, percent),
-        _value("faster rollouts", run.steps, lambda line: line["faster"], max, percent),
-        _value("speed-up of rollouts", run.steps, lambda line: line["speedup"], max, factor),
+        _value("reward", run.rl_steps, lambda line: line["reward"]["mean"], max),
+        _value("correct rollouts", run.rl_steps, lambda line: line["correct"], max, percent),
+        _value("faster rollouts", run.rl_steps, lambda line: line["faster"], max, percent),
+        _value("speed-up of rollouts", run.rl_steps, lambda line: line["speedup"], max, factor),
         RunValue(
-            "rollouts so far", sum(line["rollouts"] for line in run.steps), None, None, number
+            "rollouts so far", sum(line["rollouts"] for line in run.rl_steps), None, None, number
         ),
-        _value("KL", run.steps, lambda line: line["kl"], None),
-        _value("answer length", run.steps, lambda line: line["tokens"], None),
-        _value("seconds a step", run.steps, lambda line: line["seconds"]["step"], min),
+        _value("KL", run.rl_steps, lambda line: line["kl"], None),
+        _value("answer length", run.rl_steps, lambda line: line["tokens"], None),
+        _value("seconds a step", run.rl_steps, lambda line: line["seconds"]["step"], min),
     ]
     return [value for value in values if value is not None]
 
 
-def _validated(level: str, field: str) -> Callable[[Record], float | None]:
-    return lambda line: line["by_level"].get(level, {}).get(field)
+def _validated(level: str, field: LevelFigure) -> Callable[[RlValidationLine], float | None]:
+    return lambda line: line["by_level"].get(level, RlLevelFields()).get(field)
 
 
 def _value(
     name: str,
-    lines: Sequence[Record],
-    of: Callable[[Record], float | None],
+    lines: Sequence[Line],
+    of: Callable[[Line], float | None],
     better: Callable[..., tuple[float, int]] | None,
     show: Show = number,
 ) -> RunValue | None:
@@ -113,7 +123,9 @@ def _value(
         of: reads the figure from a record.
         better: `min` or `max`; None if neither is better.
     """
-    known = [(value, line["step"]) for line in lines if (value := of(line)) is not None]
+    known = [
+        (value, cast(Record, line)["step"]) for line in lines if (value := of(line)) is not None
+    ]
     if not known:
         return None
     best, step = better(known, key=lambda point: point[0]) if better else (None, None)
@@ -197,26 +209,28 @@ def part_rows(run: Training) -> Rows:
 def validation_rows(run: Training) -> Rows:
     """A row for each validation and level, the latest first."""
     if not run.is_rl:
-        levels = levels_of(run.validations)
+        levels = levels_of(run.sft_validations)
         rows: Rows = [("step", "loss", *map(level_name, levels))]
-        for line in reversed(run.validations):
+        for line in reversed(run.sft_validations):
             own = [line["by_level"].get(level) for level in levels]
             cells = ["" if loss is None else _exact(loss) for loss in own]
             rows.append((str(line["step"]), _exact(line["loss"]), *cells))
         return rows
     rows = [("step", "level", "programs", "pass@1", "faster", "speed-up of correct ones")]
-    for line in reversed(run.validations):
-        for level, own in sorted(line["by_level"].items(), key=lambda item: level_rank(item[0])):
-            shown = (("pass@1", percent), ("faster", percent), ("speedup", factor))
-            cells = ["" if own[key] is None else show(own[key]) for key, show in shown]
-            rows.append((str(line["step"]), level_name(level), str(own["programs"]), *cells))
+    for validation in reversed(run.rl_validations):
+        by_level = sorted(validation["by_level"].items(), key=lambda item: level_rank(item[0]))
+        for level, figures in by_level:
+            shown = [(figures[field], show) for field, _, show in LEVEL_FIGURES]
+            cells = ["" if figure is None else show(figure) for figure, show in shown]
+            step, programs = str(validation["step"]), str(figures["programs"])
+            rows.append((step, level_name(level), programs, *cells))
     return rows
 
 
 def ending_rows(run: Training) -> Rows:
     """A row for each outcome of rollouts: its share in the first and in the last tenth of steps."""
-    edge = max(1, len(run.steps) // EDGE)
-    sides = (run.steps[:edge], run.steps[-edge:])
+    edge = max(1, len(run.rl_steps) // EDGE)
+    sides = (run.rl_steps[:edge], run.rl_steps[-edge:])
     endings = [[_endings(line) for line in side] for side in sides]
     names = dict.fromkeys(name for side in endings for own in side for name in own)
     meant = {
@@ -225,9 +239,9 @@ def ending_rows(run: Training) -> Rows:
     rows: Rows = [("rollouts", *(_span(side) for side in sides))]
     for name, both in sorted(meant.items(), key=lambda item: -item[1][1]):
         rows.append((words.answer(name), *map(percent, both)))
-    for what, label in (("mean", "mean"), ("std", "standard deviation")):
-        cells = [_mean([line["reward"][what] for line in side]) for side in sides]
-        rows.append((f"reward, {label}", *cells))
+    means = [_mean([line["reward"]["mean"] for line in side]) for side in sides]
+    deviations = [_mean([line["reward"]["std"] for line in side]) for side in sides]
+    rows += [("reward, mean", *means), ("reward, standard deviation", *deviations)]
     return rows
 
 
@@ -236,11 +250,11 @@ def _mean(values: Sequence[float | None]) -> str:
     return number(fmean(known)) if known else ""
 
 
-def _endings(line: Record) -> dict[str, float]:
+def _endings(line: RlStepLine) -> dict[str, float]:
     accepted = {ACCEPTED: line["codes"].get(ACCEPTED, 0) / line["rollouts"]}
     return accepted | refused(line) | {"failures of the tool": line["infra"] / line["rollouts"]}
 
 
-def _span(lines: Sequence[Record]) -> str:
+def _span(lines: Sequence[RlStepLine]) -> str:
     first, last = lines[0]["step"], lines[-1]["step"]
     return f"step {first}" if first == last else f"steps {first} to {last}"

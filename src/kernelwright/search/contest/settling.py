@@ -10,10 +10,8 @@ from kernelwright.search.contest.process import ContestProcess
 from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.search import Search
 from kernelwright.search.target import Target
-from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.variant import Variant, Whole
-from kernelwright.timing.deadline import Budget, Deadline
-from kernelwright.verify.judge import Judge
+from kernelwright.timing.deadline import Deadline
 
 CONTEST_SHARE = 0.6
 """A contest takes at most this share of the time that is left after tuning."""
@@ -27,10 +25,7 @@ class Settling:
 
     target: Target
     search: Search
-    judge: Judge
     wholes: Wholes
-    budget: Budget
-    steps: SearchSteps
     process: ContestProcess
 
     def beside_compile(self, searched: Sequence[Variant]) -> tuple[Whole, Contest]:
@@ -40,7 +35,7 @@ class Settling:
         there, the original replaces it. If the second contest cannot time the whole, it is kept,
         because the judge accepted it. In pure mode speed decides nothing.
         """
-        is_pure = self.judge.rules.mode == "pure"
+        is_pure = self.search.judge.rules.mode == "pure"
         contenders = [] if is_pure else entries(searched, self.target)
         contest = self._contest(contenders)
         if any(entry.name in contest.samples for entry in contenders):
@@ -80,17 +75,17 @@ class Settling:
 
     def _contest(self, contenders: Sequence[ContestEntry]) -> Contest:
         """PyTorch, torch.compile and the entries, timed in turn."""
-        self.steps("timing wholes beside torch.compile", self.target.name)
+        self.search.steps("timing wholes beside torch.compile", self.target.name)
         try:
-            self.judge.rest()  # its guest has memory on the GPU
+            self.search.judge.rest()  # its guest has memory on the GPU
             if any(entry.exact for entry in contenders):
-                self.judge.start_ahead(compiles=True)
-            with self.judge.hold():
+                self.search.judge.start_ahead(compiles=True)
+            with self.search.judge.hold():
                 return hold_contest(
                     self.target.task,
                     {entry.name: entry.source for entry in contenders},
-                    precision=self.judge.rules.precision.value,
-                    for_s=CONTEST_SHARE * self.budget.deadline.left_s(),
+                    precision=self.search.judge.rules.precision.value,
+                    for_s=CONTEST_SHARE * self.search.budget.deadline.left_s(),
                     process=self.process,
                     is_sized=self.target.sized is not None,
                 )

@@ -70,7 +70,6 @@ class Practice:
         self,
         recipe: RlRecipe,
         programs: TrainingPrograms,
-        curriculum: Curriculum,
         asker: Asker,
         judges: Judges,
         pooled: PooledAnswers | None = None,
@@ -80,7 +79,13 @@ class Practice:
             pooled: gives the answers of training programs from a pool; None: the asker has answers
                 written.
         """
-        self.recipe, self.programs, self.curriculum = recipe, programs, curriculum
+        self.recipe, self.programs = recipe, programs
+        self.curriculum = Curriculum(
+            recipe.curriculum,
+            programs.sizes,
+            right_teaches=recipe.objective.right_teaches,
+            is_even=pooled is not None,
+        )
         self.asker, self._judges = asker, judges
         self._answers = pooled or asker
         self.overruled: dict[str, Verdict] = {}

@@ -22,7 +22,7 @@ from kernelwright.train.rl.curriculum import CurriculumState, Promotion
 from kernelwright.train.rl.figures import own_kernel_share, step_record
 from kernelwright.train.rl.passes import LearnedRow
 from kernelwright.train.rl.practice import Batch, Practice
-from kernelwright.train.rl.recipe import Loss, RlRecipe
+from kernelwright.train.rl.recipe import Loss
 from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.validation import Validated, Validation
 from kernelwright.train.rl.watch import RewardWatch
@@ -53,18 +53,16 @@ class Rounds:
     def __init__(
         self,
         *,
-        recipe: RlRecipe,
         folder: Path,
         tokenizer: "PreTrainedTokenizerBase",
         writer: AnswerWriter,
         practice: Practice,
-        validation: Validation,
         watch: RewardWatch,
         say: Say,
     ) -> None:
-        self.recipe, self.folder = recipe, folder
+        self.recipe, self.folder = practice.recipe, folder
         self.writer, self.practice, self.watch = writer, practice, watch
-        self._validation, self._say = validation, say
+        self._validation, self._say = Validation(practice), say
         self._tokenizer = tokenizer
         self._plan_length = partial(plan_length, tokenizer=tokenizer, mark=plan_mark(tokenizer))
 

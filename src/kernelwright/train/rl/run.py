@@ -1,7 +1,7 @@
 """A run of reinforcement learning, from its recipe to its weights."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,11 @@ from kernelwright.policy.embedded import folder_of, load_model
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
 from kernelwright.train.disk import disk_may_be_full
-from kernelwright.train.folder import EndedPart, Standing, Start, find_start, open_folder
+from kernelwright.train.folder import EndedPart, Start, find_start, open_folder
 from kernelwright.train.kept import arguments, on_one_gpu
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
 from kernelwright.train.process import this_process
 from kernelwright.train.records import LIBRARIES, RECORDS, cut_after, tensorboard
-from kernelwright.train.rl.curriculum import Curriculum
 from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.practice import Batch, Practice
 from kernelwright.train.rl.programs import TrainingPrograms, programs_of
@@ -31,7 +30,6 @@ from kernelwright.train.rl.recipe import Loss, RlRecipe
 from kernelwright.train.rl.rollout import Asker, Judges
 from kernelwright.train.rl.rounds import AUDITS, EXAMPLES, Rounds
 from kernelwright.train.rl.trainer import RolloutTrainer
-from kernelwright.train.rl.validation import Validation
 from kernelwright.train.rl.watch import RewardWatch
 from kernelwright.train.rl.writers import writer_of
 from kernelwright.verify.many.pools import cluster_pools, local_pools
@@ -115,19 +113,7 @@ def train_rl(
             )
             with disk_may_be_full(folder):
                 _record_part(recipe, folder, rounds, start)
-        pace = Pace(recipe.budget, recipe.checkpoints, _steps(recipe, rounds))
-        pace.seconds = start.standing.seconds
-        trainer = trainer_of(
-            recipe,
-            folder,
-            model,
-            tokenizer,
-            pace,
-            standing=start.standing,
-            rounds=rounds,
-            begun=_begun(start, rounds),
-            is_new=start.folder is None,
-        )
+        trainer = trainer_of(recipe, folder, model, tokenizer, start, rounds)
         trainer.use_budget(start)
         if is_main:
             with disk_may_be_full(folder):
@@ -180,24 +166,11 @@ def _rounds(
             return Request(program=program, precision=how.precision, mode=how.mode)
 
         asker = Asker(tokenizer, writer, judges, request, device)
-        curriculum = Curriculum(
-            recipe.curriculum,
-            programs.sizes,
-            right_teaches=recipe.objective.right_teaches,
-            is_even=pooled is not None,
-        )
-        practice = Practice(recipe, programs, curriculum, asker, judges, pooled)
         yield Rounds(
-            recipe=recipe,
             folder=folder,
             tokenizer=tokenizer,
             writer=writer,
-            practice=practice,
-            validation=Validation(
-                practice,
-                max_tokens=recipe.rollouts.max_tokens,
-                examples=recipe.validation.examples,
-            ),
+            practice=Practice(recipe, programs, asker, judges, pooled),
             watch=RewardWatch(recipe.audits, auditors),
             say=say,
         )
@@ -217,29 +190,24 @@ def trainer_of(
     folder: Path,
     model: Any,
     tokenizer: Any,
-    pace: Pace,
-    *,
-    standing: Standing,
+    start: Start,
     rounds: Rounds | None,
-    begun: Sequence[Batch],
-    is_new: bool,
 ) -> RolloutTrainer:
-    """The trainer of a run. The arguments are those of `RolloutTrainer`.
-
-    Args:
-        is_new: whether the run is new; a new run validates before its first step.
-    """
+    """The trainer of a run, which goes on from `start`. A new run is validated before its first
+    step. `rounds` is an argument of `RolloutTrainer`."""
+    pace = Pace(recipe.budget, recipe.checkpoints, _steps(recipe, rounds))
+    pace.seconds = start.standing.seconds
     return RolloutTrainer(
         recipe=recipe,
         folder=folder,
         model=model.train(),
         tokenizer=tokenizer,
-        config=_config(recipe, folder, pace.steps, is_new=is_new),
+        config=_config(recipe, folder, pace.steps, is_new=start.folder is None),
         pace=pace,
-        callbacks=tensorboard(folder, standing.step),
-        standing=standing,
+        callbacks=tensorboard(folder, start.standing.step),
+        standing=start.standing,
         rounds=rounds,
-        begun=begun,
+        begun=_begun(start, rounds),
     )
 
 

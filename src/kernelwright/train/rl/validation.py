@@ -37,13 +37,10 @@ class Validated:
 class Validation:
     """Answers the same held-out programs greedily each time, and has the answers judged."""
 
-    def __init__(self, practice: Practice, *, max_tokens: int, examples: int) -> None:
-        """
-        Args:
-            examples: the number of programs whose answers are recorded, from all levels.
-        """
+    def __init__(self, practice: Practice) -> None:
         self._practice = practice
-        self._sampling = Sampling(max_tokens=max_tokens)
+        self._sampling = Sampling(max_tokens=practice.recipe.rollouts.max_tokens)
+        examples = practice.recipe.validation.examples
         held_out = practice.programs.held_out
         self._questions = [
             question
