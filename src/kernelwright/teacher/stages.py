@@ -62,12 +62,12 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
     Raises:
         NotWritable: the sizes of a pulled value have no text.
     """
-    sizes, buffers = ValueSizes(program), []
+    sizes, tensors = ValueSizes(program), []
     for name in graph.pulled:
         value = graph.values[name]
         texts = (sizes.symbols.get(text, text) for text in sizes.of(name))
         read = {ref for call in behind(program, [name]) for ref in call.refs()}
-        buffers.append(
+        tensors.append(
             Tensor(
                 name=name,
                 node=name,
@@ -78,7 +78,7 @@ def _pulled(graph: NodeGraph, program: Program) -> list[Tensor]:
                 is_pulled=True,
             )
         )
-    return buffers
+    return tensors
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,6 @@ class Contraction(Product):
         # PyTorch does not read an operand with beta 0, so its NaN and infinities do not spread.
         if call.has(Trait.ADDS_OPERAND) and call.arg("beta") != 0:
             bias = call.arg("input")
-        # A product without scales has 1.
         has_scales = call.has(Trait.ADDS_OPERAND)
         alpha, beta = (literal(call.arg(n)) if has_scales else "1" for n in ("alpha", "beta"))
         scaled = "acc" if alpha == "1" else f"{alpha} * acc"

@@ -61,27 +61,23 @@ def fmod(call: Call, on: Operands) -> str:
     return "{input} % {other}".format(**on)
 
 
-def shift(sign: str) -> Rule:
-    """The rule of `<<` or `>>`.
+def shift(sign: str, call: Call, on: Operands) -> str:
+    """Text of a shift, `<<` or `>>`.
 
     PyTorch defines shifts by a negative number of places, and by all bits or more: the result is 0,
     or the sign for a shift of signed integers to the right. The hardware does not define them.
     """
-
-    def rule(call: Call, on: Operands) -> str:
-        dtype, places = call.types[0].dtype, call.arg("other")
-        kind, bits = triton_dtype(dtype), 8 * DTYPE_BYTES[dtype]
-        value = f"{on['input']}.to({kind})"
-        if not isinstance(call.arg("input"), Ref):
-            value = f"({on['other']} * 0 + {on['input']})"
-        is_signed = sign == ">>" and dtype != "uint8"
-        beyond = f"{value} >> {bits - 1}" if is_signed else f"{value} * 0"
-        if not isinstance(places, Ref):
-            return f"{value} {sign} {places}" if 0 <= places < bits else beyond
-        is_inside = f"({on['other']} >= 0) & ({on['other']} < {bits})"
-        return f"tl.where({is_inside}, {value} {sign} {on['other']}, {beyond})"
-
-    return rule
+    dtype, places = call.types[0].dtype, call.arg("other")
+    kind, bits = triton_dtype(dtype), 8 * DTYPE_BYTES[dtype]
+    value = f"{on['input']}.to({kind})"
+    if not isinstance(call.arg("input"), Ref):
+        value = f"({on['other']} * 0 + {on['input']})"
+    is_signed = sign == ">>" and dtype != "uint8"
+    beyond = f"{value} >> {bits - 1}" if is_signed else f"{value} * 0"
+    if not isinstance(places, Ref):
+        return f"{value} {sign} {places}" if 0 <= places < bits else beyond
+    is_inside = f"({on['other']} >= 0) & ({on['other']} < {bits})"
+    return f"tl.where({is_inside}, {value} {sign} {on['other']}, {beyond})"
 
 
 def remainder(call: Call, on: Operands) -> str:

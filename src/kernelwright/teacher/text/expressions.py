@@ -8,6 +8,7 @@ has the accurate function. NaN passes through selections as in PyTorch.
 
 import math
 from collections.abc import Container
+from functools import partial
 from typing import Any
 
 from kernelwright.ops.operator import ParameterKind
@@ -135,11 +136,8 @@ def _sign(call: Call, on: Operands) -> str:
     return "({input} > 0).to({kind}) - ({input} < 0).to({kind})".format(kind=kind, **on)
 
 
-def _rounding(function: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        return f"{function}({on['input']})" if is_float(call.types[0].dtype) else on["input"]
-
-    return rule
+def _rounding(function: str, call: Call, on: Operands) -> str:
+    return f"{function}({on['input']})" if is_float(call.types[0].dtype) else on["input"]
 
 
 def _bitwise_not(call: Call, on: Operands) -> str:
@@ -153,23 +151,17 @@ def _to_dtype(call: Call, on: Operands) -> str:
     return f"{on['input']}.to({triton_dtype(dtype)})"
 
 
-def _sum(sign: str, first: str, second: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        scale = "" if call.arg("alpha") == 1 else f"{on['alpha']} * "
-        if call.types[0].dtype == "bool":
-            return f"{on[first]} | {on[second]}"
-        # rsub scales what it subtracts: other - alpha * input.
-        return f"{on[first]} {sign} {scale}{on[second]}"
-
-    return rule
+def _sum(sign: str, first: str, second: str, call: Call, on: Operands) -> str:
+    scale = "" if call.arg("alpha") == 1 else f"{on['alpha']} * "
+    if call.types[0].dtype == "bool":
+        return f"{on[first]} | {on[second]}"
+    # rsub scales what it subtracts: other - alpha * input.
+    return f"{on[first]} {sign} {scale}{on[second]}"
 
 
-def _extremum(function: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(call.types[0].dtype) else ""
-        return f"{function}({on['input']}, {on['other']}{nan})"
-
-    return rule
+def _extremum(function: str, call: Call, on: Operands) -> str:
+    nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(call.types[0].dtype) else ""
+    return f"{function}({on['input']}, {on['other']}{nan})"
 
 
 def _pow(call: Call, on: Operands) -> str:
@@ -181,12 +173,9 @@ def _pow(call: Call, on: Operands) -> str:
     return f"libdevice.pow({on['input']}, {on['exponent']})"
 
 
-def _addc(sign: str) -> Rule:
-    def rule(call: Call, on: Operands) -> str:
-        scale = "" if call.arg("value") == 1 else f"{on['value']} * "
-        return f"{on['input']} + {scale}{on['tensor1']} {sign} {on['tensor2']}"
-
-    return rule
+def _addc(sign: str, call: Call, on: Operands) -> str:
+    scale = "" if call.arg("value") == 1 else f"{on['value']} * "
+    return f"{on['input']} + {scale}{on['tensor1']} {sign} {on['tensor2']}"
 
 
 _RULES: dict[str, Rule] = {
@@ -194,25 +183,25 @@ _RULES: dict[str, Rule] = {
     "softplus": _softplus,
     "clamp": _clamp,
     "sign": _sign,
-    "floor": _rounding("tl.floor"),
-    "ceil": _rounding("tl.ceil"),
-    "round": _rounding("libdevice.rint"),
-    "trunc": _rounding("libdevice.trunc"),
+    "floor": partial(_rounding, "tl.floor"),
+    "ceil": partial(_rounding, "tl.ceil"),
+    "round": partial(_rounding, "libdevice.rint"),
+    "trunc": partial(_rounding, "libdevice.trunc"),
     "bitwise_not": _bitwise_not,
     "to_dtype": _to_dtype,
-    "add": _sum("+", "input", "other"),
-    "sub": _sum("-", "input", "other"),
-    "rsub": _sum("-", "other", "input"),
+    "add": partial(_sum, "+", "input", "other"),
+    "sub": partial(_sum, "-", "input", "other"),
+    "rsub": partial(_sum, "-", "other", "input"),
     "div": div,
     "remainder": remainder,
     "fmod": fmod,
-    "bitwise_left_shift": shift("<<"),
-    "bitwise_right_shift": shift(">>"),
-    "maximum": _extremum("tl.maximum"),
-    "minimum": _extremum("tl.minimum"),
+    "bitwise_left_shift": partial(shift, "<<"),
+    "bitwise_right_shift": partial(shift, ">>"),
+    "maximum": partial(_extremum, "tl.maximum"),
+    "minimum": partial(_extremum, "tl.minimum"),
     "pow": _pow,
-    "addcmul": _addc("*"),
-    "addcdiv": _addc("/"),
+    "addcmul": partial(_addc, "*"),
+    "addcdiv": partial(_addc, "/"),
 }
 
 

@@ -107,7 +107,7 @@ class _WalkBody(TileBody):
         return pointer if move == "0" else f"{pointer} + {move}"
 
     def _mask(self, index: Index) -> str:
-        return self._tests(index)  # it may move, so the text stays where it is used
+        return self._tests(index)  # a mask may move in the loop: its text stays with the load
 
     def _line(self, wanted: str, text: str, index: Index) -> str:
         variable = self._variable(wanted)
