@@ -24,7 +24,7 @@ from kernelwright.train.rl.credit import (
 )
 from kernelwright.train.rl.passes import LearnedRow, blank, passes_of, tensors
 from kernelwright.train.rl.recipe import Loss, Objective
-from kernelwright.train.rl.run import trainer_of
+from kernelwright.train.rl.trainer import RolloutTrainer
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="compares float32; what is computed on a GPU is bfloat16"
@@ -46,7 +46,7 @@ def make_trainer(inputs, folder, micro_tokens=1024, **objective):
         *inputs, micro_tokens=micro_tokens, objective=objective, rollouts={"max_tokens": MAX_TOKENS}
     )
     model, tokenizer = load_model(recipe.model.path, "cpu", torch.float32)
-    trainer = trainer_of(recipe, folder, model, tokenizer, Start(Standing()), rounds=None)
+    trainer = RolloutTrainer(recipe, folder, model, tokenizer, Start(Standing()), rounds=None)
     trainer.current_gradient_accumulation_steps = 1  # as within `train`
     return trainer
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from kernelwright.core import record
 from kernelwright.core.commits import distinct, named, with_commits
@@ -26,8 +26,7 @@ from kernelwright.core.delivered import (
     timing_of,
 )
 from kernelwright.core.errors import UsageError
-from kernelwright.core.kinds.suites import CaseLine
-from kernelwright.core.record import Record
+from kernelwright.core.kinds.suites import CaseLine, SuiteRunLine
 from kernelwright.core.scores import Mean, geometric_mean
 from kernelwright.report.suite.scores import beats, pass_at_ks
 from kernelwright.report.synthetic.scores import diversity, is_malformed
@@ -42,6 +41,18 @@ SLOWER_BELOW = 0.97
 _MEANS = tuple(f"geomean_over_{name}_delivered" for name in ("better", "compile", "eager"))
 _COUNTS = ("beats_compile_significant", "beats_eager_significant", "correct", "delivered")
 """Metrics that are columns of the README's table."""
+
+
+class Figure(TypedDict):
+    """A published figure."""
+
+    value: float
+    of: int
+    """The number of tasks that the figure is out of."""
+    ci: list[float] | None
+    """The ends of the 95% interval; None for plain counts."""
+    task: NotRequired[int]
+    """The task with this value, where the figure is an extreme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +118,12 @@ def read_groups(results: Path) -> dict[Key, RowCases]:
     """Benchmark cases in every JSONL file of a folder, by row, rows sorted. Folders in it hold what
     is no published figure."""
     tasks: dict[Key, dict[Any, _SummaryTask]] = {}
-    runs: dict[Key, Record] = {}
+    runs: dict[Key, SuiteRunLine] = {}
     for path in sorted(results.glob("*.jsonl")):
         file = str(path.relative_to(results))
-        run: Record | None = None
+        run: SuiteRunLine | None = None
         for item, commit in with_commits(record.read(path)):
-            if item.get("record") == "run":
-                run = item
+            run = record.as_kind(item, SuiteRunLine) or run
             case = record.as_kind(item, CaseLine)
             if case is None:
                 continue
@@ -158,8 +168,8 @@ def summarize(groups: dict[Key, RowCases]) -> dict[str, Any]:
     }
 
 
-def metrics(cases: Sequence[CaseLine]) -> dict[str, Record]:
-    """Metric -> value, of (number of tasks it is out of), ci (95%, None for plain counts).
+def metrics(cases: Sequence[CaseLine]) -> dict[str, Figure]:
+    """Metric -> its figure.
 
     Everything is over the first sample of each task, but for what is said of several.
     A case is delivered when the user gets kernels of ours (`core.delivered`). Metrics whose names
@@ -174,7 +184,7 @@ def metrics(cases: Sequence[CaseLine]) -> dict[str, Record]:
     cases = [case for case in cases if not case.get("sample", 0)]
     num = len(cases)
     correct = [case for case in cases if case["correct"]]
-    figures = {
+    figures: dict[str, Figure] = {
         "correct": _count(len(correct), num),
         "correct_with_triton": _count(sum(bool(c["has_triton"]) for c in correct), num),
     }
@@ -188,7 +198,7 @@ def metrics(cases: Sequence[CaseLine]) -> dict[str, Record]:
     return figures | sampled
 
 
-def _against(cases: Sequence[CaseLine], rival: str, name: str) -> dict[str, Record]:
+def _against(cases: Sequence[CaseLine], rival: str, name: str) -> dict[str, Figure]:
     """How many correct cases beat a rival, and their geometric mean."""
     timed = [c for c in cases if c["correct"] and c.get(name) and c.get("optimized")]
     ours = [case for case in timed if may_win(case)]
@@ -201,7 +211,7 @@ def _against(cases: Sequence[CaseLine], rival: str, name: str) -> dict[str, Reco
     return figures | ({f"geomean_over_{rival}": _geomean(timed, name)} if timed else {})
 
 
-def _as_delivered(cases: Sequence[CaseLine], rival: str, name: str) -> dict[str, Record]:
+def _as_delivered(cases: Sequence[CaseLine], rival: str, name: str) -> dict[str, Figure]:
     """The geometric mean over a rival of what users get; nothing where no case has both times."""
     ratios = [ratio.value for case in cases if (ratio := over(case, name))]
     if not ratios:
@@ -210,7 +220,7 @@ def _as_delivered(cases: Sequence[CaseLine], rival: str, name: str) -> dict[str,
     return {f"geomean_over_{rival}_delivered": _mean(mean)}
 
 
-def _slowest(cases: Sequence[CaseLine]) -> dict[str, Record]:
+def _slowest(cases: Sequence[CaseLine]) -> dict[str, Figure]:
     """The smallest delivered ratio over torch.compile, with its task, and how many are slower."""
     ratios = [(ratio, case["id"]) for case in cases if (ratio := over(case, COMPILE))]
     if not ratios:
@@ -229,7 +239,7 @@ def _slowest(cases: Sequence[CaseLine]) -> dict[str, Record]:
     }
 
 
-def _of_samples(cases: Sequence[CaseLine]) -> dict[str, Record]:
+def _of_samples(cases: Sequence[CaseLine]) -> dict[str, Figure]:
     """pass@k where tasks have several samples; of answers of a policy, how many hold no candidate
     and how much those of one program differ."""
     num = len({case["id"] for case in cases})
@@ -244,7 +254,7 @@ def _of_samples(cases: Sequence[CaseLine]) -> dict[str, Record]:
     return figures
 
 
-def _count(value: float, of: int) -> Record:
+def _count(value: float, of: int) -> Figure:
     return {"value": value, "of": of, "ci": None}
 
 
@@ -255,13 +265,13 @@ def _median_ms(case: CaseLine, name: str) -> float:
     return timing["median_ms"]
 
 
-def _geomean(cases: Sequence[CaseLine], rival: str) -> Record:
+def _geomean(cases: Sequence[CaseLine], rival: str) -> Figure:
     """Geometric mean speedup, with the 95% bootstrap interval over cases."""
     ratios = [_median_ms(case, rival) / _median_ms(case, TIMED) for case in cases]
     return _mean(geometric_mean(ratios, "geomean", rival))
 
 
-def _mean(mean: Mean) -> Record:
+def _mean(mean: Mean) -> Figure:
     return {
         "value": _short(mean.value),
         "of": mean.num,
@@ -322,22 +332,23 @@ def answers_table(groups: dict[Key, RowCases]) -> str:
     return "\n".join(lines)
 
 
-def _cell(figure: Record | None, text: Callable[[Record], str]) -> str:
+def _cell(figure: Figure | None, text: Callable[[Figure], str]) -> str:
     return "not measured" if figure is None else text(figure)
 
 
-def _out_of(figure: Record) -> str:
+def _out_of(figure: Figure) -> str:
     return f"{figure['value']} / {figure['of']}"
 
 
-def _ratio(figure: Record, num: int) -> str:
+def _ratio(figure: Figure, num: int) -> str:
     """A mean with its interval; with its number of tasks where that is not `num`, which is all."""
+    assert figure["ci"] is not None, "means have intervals"
     low, high = figure["ci"]
     tasks = "" if figure["of"] == num else f", n = {figure['of']}"
     return f"{figure['value']:.2f}x ({low:.2f} to {high:.2f}){tasks}"
 
 
-def _slower(figures: dict[str, Record]) -> str:
+def _slower(figures: dict[str, Figure]) -> str:
     """How many tasks are slower than torch.compile as delivered, and the slowest of all."""
     if "worst_over_compile" not in figures:
         return "not measured"

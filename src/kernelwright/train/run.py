@@ -6,21 +6,17 @@ from pathlib import Path
 
 import torch
 from transformers.utils import logging
-from trl import SFTConfig
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.folder import EndedPart, Start, find_start, open_folder
-from kernelwright.train.kept import arguments, on_one_gpu
-from kernelwright.train.model import lora_config
-from kernelwright.train.pace import ENDLESS_STEPS, Pace
+from kernelwright.train.pace import ENDLESS_STEPS
 from kernelwright.train.prepare import PreparedData, prepare
 from kernelwright.train.process import this_process
 from kernelwright.train.recipe import SupervisedRecipe
-from kernelwright.train.records import LIBRARIES, RECORDS, Recorder, cut_after, tensorboard
-from kernelwright.train.rows import Collator
+from kernelwright.train.records import LIBRARIES, RECORDS, cut_after
 from kernelwright.train.trainer import PairTrainer
 
 
@@ -67,7 +63,7 @@ def train_sft(
     if process.is_main_process:
         with disk_may_be_full(folder):
             _record_part(recipe, folder, prepared, start, steps)
-    trainer = _trainer(recipe, folder, prepared, start, steps, speak)
+    trainer = PairTrainer(recipe, folder, prepared, start, steps, speak)
     trainer.use_budget(start)
     if process.is_main_process:
         _record_end(folder, trainer)
@@ -84,65 +80,6 @@ def _steps(recipe: SupervisedRecipe, prepared: PreparedData, rows_per_step: int)
         return ENDLESS_STEPS
     epochs = budget.epochs or (budget.tokens or 0) / prepared.facts["epoch_tokens"]
     return math.ceil(epochs * steps_per_epoch)
-
-
-def _trainer(
-    recipe: SupervisedRecipe,
-    folder: Path,
-    prepared: PreparedData,
-    start: Start,
-    steps: int,
-    say: Callable[[str], None],
-) -> PairTrainer:
-    pace = Pace(recipe.budget, recipe.checkpoints, steps)
-    pace.seconds = start.standing.seconds
-    board = tensorboard(folder, start.standing.step)
-    lora = recipe.model.lora
-    return PairTrainer(
-        recipe=recipe,
-        folder=folder,
-        prepared=prepared,
-        collator=Collator(
-            pad_id=_pad_id(prepared),
-            max_tokens=recipe.data.max_tokens,
-            packing=recipe.data.packing,
-            attention=recipe.model.attention,
-        ),
-        config=_config(recipe, folder, steps),
-        pace=pace,
-        callbacks=[Recorder(folder / RECORDS, pace, say), *board],
-        peft_config=lora_config(lora) if lora else None,
-        standing=start.standing,
-    )
-
-
-def _pad_id(prepared: PreparedData) -> int:
-    """The token for padding. Any token is suitable: the loss leaves padding out, and no trained
-    token attends to padding."""
-    pad = prepared.tokenizer.pad_token_id
-    return int(prepared.tokenizer.eos_token_id if pad is None else pad)
-
-
-def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
-    on_gpu = torch.cuda.is_available()
-    # DDP would cut the compiled graph to overlap the exchange of gradients with the backward pass.
-    # The cuts cost more time than the overlap saves.
-    torch._dynamo.config.optimize_ddp = False
-    rows, passes = recipe.rows(this_process().num_processes)
-    config = SFTConfig(
-        **arguments(recipe, folder, steps),
-        per_device_train_batch_size=rows,
-        per_device_eval_batch_size=rows,
-        gradient_accumulation_steps=passes,
-        logging_steps=recipe.log_every_steps,
-        gradient_checkpointing=recipe.model.gradient_checkpointing,
-        torch_compile=recipe.model.compile,
-        dataloader_drop_last=recipe.model.compile,  # a smaller batch would be compiled anew
-        dataloader_num_workers=4 if on_gpu else 0,
-        dataset_kwargs={"skip_prepare_dataset": True},
-        max_length=None,
-    )
-    return on_one_gpu(config)
 
 
 def _record_part(

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from kernelwright.train.folder import BEST, Standing
-from kernelwright.train.kept import KeptTrainer, check_finite
+from kernelwright.core.progress import Say
+from kernelwright.train.folder import BEST, Start
+from kernelwright.train.kept import KeptTrainer, arguments, check_finite, on_one_gpu
+from kernelwright.train.model import lora_config
 from kernelwright.train.pace import Pace
 from kernelwright.train.prepare import PreparedData
+from kernelwright.train.process import this_process
 from kernelwright.train.recipe import LossHead, SupervisedRecipe
+from kernelwright.train.records import RECORDS, Recorder, tensorboard
 from kernelwright.train.rows import IGNORED, Collator
 
 if TYPE_CHECKING:
@@ -33,32 +37,42 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
 
     def __init__(
         self,
-        *,
         recipe: SupervisedRecipe,
         folder: Path,
         prepared: PreparedData,
-        collator: Collator,
-        config: SFTConfig,
-        pace: Pace,
-        callbacks: list[TrainerCallback],
-        peft_config: Any,
-        standing: Standing,
+        start: Start,
+        steps: int,
+        say: Say,
     ) -> None:
-        self.recipe, self.folder, self.pace, self.standing = recipe, folder, pace, standing
+        """
+        Args:
+            start: the state that the run goes on from.
+            steps: optimiser steps of the whole budget; `ENDLESS_STEPS` for a budget in minutes.
+        """
+        self.pace = Pace(recipe.budget, recipe.checkpoints, steps)
+        self.pace.seconds = start.standing.seconds
+        self.recipe, self.folder, self.standing = recipe, folder, start.standing
         self.aside_s = 0.0
         self.validation = prepared.validation
+        config, lora = _config(recipe, folder, steps), recipe.model.lora
         self._new_tokens = torch.zeros(1, dtype=torch.int64, device=config.device)
         """Tokens of this process since the last record, counted on the device of the batches,
         without a sync."""
+        recorder = Recorder(folder / RECORDS, self.pace, say)
         super().__init__(
             model=prepared.model,
             args=config,
             train_dataset=prepared.train,
             eval_dataset=next(iter(prepared.validation.values())),
-            data_collator=collator,
+            data_collator=Collator(
+                pad_id=_pad_id(prepared),
+                max_tokens=recipe.data.max_tokens,
+                packing=recipe.data.packing,
+                attention=recipe.model.attention,
+            ),
             processing_class=prepared.tokenizer,
-            callbacks=[pace, *callbacks],
-            peft_config=peft_config,
+            callbacks=[self.pace, recorder, *tensorboard(folder, start.standing.step)],
+            peft_config=lora_config(lora) if lora else None,
         )
         self.remove_callback(PrinterCallback)  # records and progress say it already
         self.model_accepts_loss_kwargs = True  # both heads divide by the tokens of the whole step
@@ -160,3 +174,32 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
             self.standing.seconds = self.pace.seconds
             logs["tokens"], logs["seconds"] = self.standing.tokens, self.pace.seconds
         super(SFTTrainer, self).log(logs)
+
+
+def _pad_id(prepared: PreparedData) -> int:
+    """The token for padding. Any token is suitable: the loss leaves padding out, and no trained
+    token attends to padding."""
+    pad = prepared.tokenizer.pad_token_id
+    return int(prepared.tokenizer.eos_token_id if pad is None else pad)
+
+
+def _config(recipe: SupervisedRecipe, folder: Path, steps: int) -> SFTConfig:
+    on_gpu = torch.cuda.is_available()
+    # DDP would cut the compiled graph to overlap the exchange of gradients with the backward pass.
+    # The cuts cost more time than the overlap saves.
+    torch._dynamo.config.optimize_ddp = False
+    rows, passes = recipe.rows(this_process().num_processes)
+    config = SFTConfig(
+        **arguments(recipe, folder, steps),
+        per_device_train_batch_size=rows,
+        per_device_eval_batch_size=rows,
+        gradient_accumulation_steps=passes,
+        logging_steps=recipe.log_every_steps,
+        gradient_checkpointing=recipe.model.gradient_checkpointing,
+        torch_compile=recipe.model.compile,
+        dataloader_drop_last=recipe.model.compile,  # a smaller batch would be compiled for again
+        dataloader_num_workers=4 if on_gpu else 0,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        max_length=None,
+    )
+    return on_one_gpu(config)

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from transformers.utils import logging
-from trl import GRPOConfig
 
 from kernelwright.core import record
 from kernelwright.core.progress import Say
@@ -19,14 +18,12 @@ from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
 from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.folder import EndedPart, Start, find_start, open_folder
-from kernelwright.train.kept import arguments, on_one_gpu
-from kernelwright.train.pace import ENDLESS_STEPS, Pace
 from kernelwright.train.process import this_process
-from kernelwright.train.records import LIBRARIES, RECORDS, cut_after, tensorboard
+from kernelwright.train.records import LIBRARIES, RECORDS, cut_after
 from kernelwright.train.rl.pooled import PooledAnswers
-from kernelwright.train.rl.practice import Batch, Practice
+from kernelwright.train.rl.practice import Practice
 from kernelwright.train.rl.programs import TrainingPrograms, programs_of
-from kernelwright.train.rl.recipe import Loss, RlRecipe
+from kernelwright.train.rl.recipe import RlRecipe
 from kernelwright.train.rl.rollout import Asker, Judges
 from kernelwright.train.rl.rounds import AUDITS, EXAMPLES, Rounds
 from kernelwright.train.rl.trainer import RolloutTrainer
@@ -38,15 +35,6 @@ from kernelwright.verify.many.standing import StandingJudges
 
 AUDITORS = 2
 """Judges of an audit that work at once."""
-TRL_LOSS = {
-    Loss.GRPO: "grpo",
-    Loss.DR_GRPO: "dr_grpo",
-    Loss.LEAVE_ONE_OUT: "dr_grpo",
-    Loss.HRD: "grpo",
-    Loss.DRPO: "grpo",
-}
-"""Our loss -> the name of TRL's loss with the same average over tokens. drpo has its own loss."""
-
 MakeJudges = Callable[[JudgeRecipe, int | None, str, int], Any]
 """Recipe, workers, cluster, GPUs that train and write -> a context manager of `Judges`."""
 
@@ -113,22 +101,12 @@ def train_rl(
             )
             with disk_may_be_full(folder):
                 _record_part(recipe, folder, rounds, start)
-        trainer = trainer_of(recipe, folder, model, tokenizer, start, rounds)
+        trainer = RolloutTrainer(recipe, folder, model, tokenizer, start, rounds)
         trainer.use_budget(start)
         if is_main:
             with disk_may_be_full(folder):
                 _record_end(folder, trainer)
     return EndedPart(trainer.standing, trainer.pace.stopped_by, is_main)
-
-
-def _steps(recipe: RlRecipe, rounds: Rounds | None) -> int:
-    """The number of steps of the run: from the budget, or from the epochs over a pool."""
-    budget = recipe.budget
-    if budget.epochs is None:
-        return budget.steps or ENDLESS_STEPS
-    assert rounds is not None, "epochs are of pools, which one process learns from"
-    programs = sum(rounds.practice.programs.sizes.values())
-    return max(1, round(budget.epochs * programs / recipe.rollouts.programs))
 
 
 @contextmanager
@@ -174,66 +152,6 @@ def _rounds(
             watch=RewardWatch(recipe.audits, auditors),
             say=say,
         )
-
-
-def _begun(start: Start, rounds: Rounds | None) -> list[Batch]:
-    """Restore the rounds from a checkpoint; return the batches that the model has not learned from.
-    The list is empty for a new run, and in all processes except the main process."""
-    if start.folder is None or rounds is None:
-        return []
-    rounds.restore(start.folder)
-    return rounds.restore_pending(start.folder)
-
-
-def trainer_of(
-    recipe: RlRecipe,
-    folder: Path,
-    model: Any,
-    tokenizer: Any,
-    start: Start,
-    rounds: Rounds | None,
-) -> RolloutTrainer:
-    """The trainer of a run, which goes on from `start`. A new run is validated before its first
-    step. `rounds` is an argument of `RolloutTrainer`."""
-    pace = Pace(recipe.budget, recipe.checkpoints, _steps(recipe, rounds))
-    pace.seconds = start.standing.seconds
-    return RolloutTrainer(
-        recipe=recipe,
-        folder=folder,
-        model=model.train(),
-        tokenizer=tokenizer,
-        config=_config(recipe, folder, pace.steps, is_new=start.folder is None),
-        pace=pace,
-        callbacks=tensorboard(folder, start.standing.step),
-        standing=start.standing,
-        rounds=rounds,
-        begun=_begun(start, rounds),
-    )
-
-
-def _config(recipe: RlRecipe, folder: Path, steps: int, *, is_new: bool) -> GRPOConfig:
-    group, objective = recipe.rollouts.group, recipe.objective
-    config = GRPOConfig(
-        **arguments(recipe, folder, steps),
-        # A step is one call of `training_step`, which cuts its rows into passes itself.
-        per_device_train_batch_size=group,
-        per_device_eval_batch_size=group,
-        num_generations=group,
-        gradient_accumulation_steps=1,
-        logging_steps=1,
-        eval_on_start=is_new,
-        gradient_checkpointing=recipe.model.gradient_checkpointing,
-        ignore_data_skip=True,
-        temperature=recipe.rollouts.temperature,
-        max_completion_length=recipe.rollouts.max_tokens,
-        loss_type=TRL_LOSS[objective.loss],
-        epsilon=objective.clip_low,
-        epsilon_high=objective.clip_high,
-        beta=objective.kl,
-        router_aux_loss_coef=0.0,
-        disable_dropout=True,  # what was answered and what is learnt from are one policy
-    )
-    return on_one_gpu(config)
 
 
 def _record_part(recipe: RlRecipe, folder: Path, rounds: Rounds, start: Start) -> None:

@@ -12,22 +12,31 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from accelerate.utils import broadcast_object_list
-from transformers import TrainerCallback
 from trl import GRPOConfig
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.policy.texts import Text
-from kernelwright.train.folder import BEST, Standing
-from kernelwright.train.kept import check_finite
-from kernelwright.train.pace import Pace
+from kernelwright.train.folder import BEST, Start
+from kernelwright.train.kept import arguments, check_finite, on_one_gpu
+from kernelwright.train.pace import ENDLESS_STEPS, Pace
+from kernelwright.train.records import tensorboard
 from kernelwright.train.rl.figures import flat
 from kernelwright.train.rl.learning import RowTrainer
 from kernelwright.train.rl.practice import Batch
-from kernelwright.train.rl.recipe import RlRecipe
+from kernelwright.train.rl.recipe import Loss, RlRecipe
 from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.rounds import Rounds
 from kernelwright.verify.guests import computing
+
+TRL_LOSS = {
+    Loss.GRPO: "grpo",
+    Loss.DR_GRPO: "dr_grpo",
+    Loss.LEAVE_ONE_OUT: "dr_grpo",
+    Loss.HRD: "grpo",
+    Loss.DRPO: "grpo",
+}
+"""Our loss -> the name of TRL's loss with the same average over tokens. drpo has its own loss."""
 
 Made = TypeVar("Made")
 
@@ -40,29 +49,27 @@ class RolloutTrainer(RowTrainer):
 
     def __init__(
         self,
-        *,
         recipe: RlRecipe,
         folder: Path,
         model: Any,
         tokenizer: Any,
-        config: GRPOConfig,
-        pace: Pace,
-        callbacks: list[TrainerCallback],
-        standing: Standing,
+        start: Start,
         rounds: Rounds | None,
-        begun: Sequence[Batch],
     ) -> None:
         """
         Args:
+            start: the state that the run goes on from. A new run is validated before its first
+                step.
             rounds: of the process that speaks for all; None in the others.
-            begun: batches that were written before a run was interrupted; of that process.
 
         Raises:
             UsageError: weights are sharded, and no server answers.
         """
-        self.folder, self.pace, self.standing = folder, pace, standing
+        self.pace = Pace(recipe.budget, recipe.checkpoints, _steps(recipe, rounds))
+        self.pace.seconds = start.standing.seconds
+        self.folder, self.standing, self.rounds = folder, start.standing, rounds
         self.aside_s = 0.0
-        self.rounds = rounds
+        begun = _begun(start, rounds)
         self._begun: deque[Batch | None] = deque(begun)
         """Batches that are written but not learnt from yet. Every process has the same number of
         them."""
@@ -75,10 +82,10 @@ class RolloutTrainer(RowTrainer):
         """The record of the present step so far."""
         super().__init__(
             recipe=recipe,
-            model=model,
+            model=model.train(),
             tokenizer=tokenizer,
-            config=config,
-            callbacks=[pace, *callbacks],
+            config=_config(recipe, folder, self.pace.steps, is_new=start.folder is None),
+            callbacks=[self.pace, *tensorboard(folder, start.standing.step)],
         )
         if self.is_fsdp_enabled and not recipe.rollouts.served:
             raise UsageError(
@@ -273,3 +280,47 @@ class RolloutTrainer(RowTrainer):
 def _there(batch: Batch | None) -> Batch:
     assert batch is not None, "the process that speaks for all has the batches"
     return batch
+
+
+def _steps(recipe: RlRecipe, rounds: Rounds | None) -> int:
+    """The number of steps of the run: from the budget, or from the epochs over a pool."""
+    budget = recipe.budget
+    if budget.epochs is None:
+        return budget.steps or ENDLESS_STEPS
+    assert rounds is not None, "epochs are of pools, which one process learns from"
+    programs = sum(rounds.practice.programs.sizes.values())
+    return max(1, round(budget.epochs * programs / recipe.rollouts.programs))
+
+
+def _begun(start: Start, rounds: Rounds | None) -> list[Batch]:
+    """Restore the rounds from a checkpoint; return the batches that the model has not learned from.
+    The list is empty for a new run, and in all processes except the main process."""
+    if start.folder is None or rounds is None:
+        return []
+    rounds.restore(start.folder)
+    return rounds.restore_pending(start.folder)
+
+
+def _config(recipe: RlRecipe, folder: Path, steps: int, *, is_new: bool) -> GRPOConfig:
+    group, objective = recipe.rollouts.group, recipe.objective
+    config = GRPOConfig(
+        **arguments(recipe, folder, steps),
+        # A step is one call of `training_step`, which cuts its rows into passes itself.
+        per_device_train_batch_size=group,
+        per_device_eval_batch_size=group,
+        num_generations=group,
+        gradient_accumulation_steps=1,
+        logging_steps=1,
+        eval_on_start=is_new,
+        gradient_checkpointing=recipe.model.gradient_checkpointing,
+        ignore_data_skip=True,
+        temperature=recipe.rollouts.temperature,
+        max_completion_length=recipe.rollouts.max_tokens,
+        loss_type=TRL_LOSS[objective.loss],
+        epsilon=objective.clip_low,
+        epsilon_high=objective.clip_high,
+        beta=objective.kl,
+        router_aux_loss_coef=0.0,
+        disable_dropout=True,  # the policy that learns must be the policy that wrote the answers
+    )
+    return on_one_gpu(config)
