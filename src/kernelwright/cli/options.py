@@ -1,6 +1,5 @@
 """Options that several verbs share."""
 
-import math
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -45,17 +44,6 @@ class SetName(StrEnum):
 OUT_NAMES = ("-o", "--out")
 FOREVER = float("inf")
 """The default of `--for`: no end on the clock."""
-
-
-def a_number(value: float) -> float:
-    """Refuse the float that is not a number, which no limit of the parser refuses.
-
-    Raises:
-        typer.BadParameter: the value is nan.
-    """
-    if math.isnan(value):
-        raise typer.BadParameter("this is not a number")
-    return value
 
 
 def number_option(help_text: str, *names: str, default: bool | str = True) -> Any:
@@ -164,7 +152,6 @@ def for_option(help_text: str) -> Any:
         "--for",
         metavar="SECONDS",
         min=0,
-        callback=a_number,
         help=help_text,
         show_default="no limit",
     )

@@ -17,7 +17,6 @@ from kernelwright.cli.options import (
     DeviceOption,
     ForOption,
     JsonOption,
-    a_number,
 )
 from kernelwright.cli.suites.options import TimeoutOption, exit_code
 from kernelwright.core import record
@@ -73,7 +72,6 @@ GraphBudgetOption = Annotated[
         "--budget",
         metavar="SECONDS",
         min=1,
-        callback=a_number,
         help="Seconds of search for each graph.",
     ),
 ]

@@ -7,7 +7,7 @@ import typer
 from kernelwright.bench.suite import CasesLeft
 from kernelwright.cli.console import note
 from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
-from kernelwright.cli.options import Device, Mode, a_number, number_option
+from kernelwright.cli.options import Device, Mode, number_option
 from kernelwright.core.verdict import Precision
 
 CasesOption = Annotated[int, number_option("The number of cases that run at once.", "--jobs")]
@@ -17,7 +17,6 @@ TimeoutOption = Annotated[
         "--timeout",
         metavar="SECONDS",
         min=0.001,
-        callback=a_number,
         help="The seconds that one case may take.",
     ),
 ]
