@@ -227,6 +227,11 @@ LOSSES: dict[str, tuple[str, dict[str, Any], tuple[Given, ...]]] = {
         "binary_cross_entropy_with_logits", {}, (PAIR, UNIT, EACH_CLASS, EACH_CLASS),
     ),
     "hinge": ("hinge_embedding_loss", {}, (PAIR, SIGN)),
+    "hinge of any targets": ("hinge_embedding_loss", {}, (PAIR, PAIR)),
+    "kl of negative targets": ("kl_div", {}, (PAIR, PAIR)),
+    "cosine loss of any targets": (
+        "cosine_embedding_loss", {}, (PAIR, PAIR, (TensorType((7,)), Init("randn"))),
+    ),
     "soft margin": ("soft_margin_loss", {}, (PAIR, SIGN)),
     "ranking": ("margin_ranking_loss", {"margin": 0.5}, (PAIR, PAIR, SIGN)),
     "cross entropy": ("cross_entropy", {}, (PAIR, CLASS)),

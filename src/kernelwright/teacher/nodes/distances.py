@@ -78,6 +78,8 @@ def _cosine_embedding(writer: RuleWriter) -> None:
     cosine = writer.node("cosine", text, [dot, square_1, square_2])
     margin = literal(writer.arg("margin"))
     apart = f"tl.maximum({cosine} - {margin}, 0.0, {KEEP_NAN})"
+    # As in PyTorch, targets other than 1 and -1 have no loss.
+    apart = f"tl.where({target.node} == -1, {apart}, 0.0)"
     text = f"tl.where({target.node} == 1, 1 - {cosine}, {apart})"
     loss = writer.node("loss", text, [target.node, cosine])
     writer.finish(loss, writer.graph.axes.broadcast([dims[:-1], target.dims]))

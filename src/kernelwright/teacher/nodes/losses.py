@@ -14,8 +14,9 @@ from kernelwright.teacher.text.expressions import NotWritable, literal
 _ELEMENTS = {
     "mse_loss": "({input} - {target}) * ({input} - {target})",
     "l1_loss": "tl.abs({input} - {target})",
-    "hinge_embedding_loss": "tl.where({target} == 1, {input}, "
-    f"tl.maximum({{margin}} - {{input}}, 0.0, {KEEP_NAN}))",
+    # As in PyTorch, targets other than 1 and -1 get both parts.
+    "hinge_embedding_loss": "tl.where({target} != -1, {input}, 0.0)"
+    f" + tl.where({{target}} != 1, tl.maximum({{margin}} - {{input}}, 0.0, {KEEP_NAN}), 0.0)",
     "soft_margin_loss": "tl.maximum(-{target} * {input}, 0.0)"
     " + libdevice.log1p(tl.exp(-tl.abs({target} * {input})))",
     "margin_ranking_loss": "tl.maximum(-{target} * ({input1} - {input2}) + {margin}, "
@@ -51,7 +52,9 @@ def _template(call: Call) -> str:
     if call.op == "kl_div":
         if call.arg("log_target"):
             return "libdevice.exp({target}) * ({target} - {input})"
-        return "tl.where({target} > 0, {target} * (tl.log({target}) - {input}), 0.0)"
+        # PyTorch's xlogy is 0 for a target of 0, and NaN for negative targets.
+        log = "tl.where({target} == 0, 0.0, tl.log({target}))"
+        return f"{{target}} * ({log} - {{input}})"
     if call.op == "binary_cross_entropy_with_logits" and isinstance(call.arg("pos_weight"), Ref):
         return _WEIGHTED_LOGITS
     return _ELEMENTS[call.op]
