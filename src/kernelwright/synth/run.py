@@ -82,10 +82,10 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     """Attempts that came to nothing, by reason."""
 
-    def count(self, found: DrawOutcome) -> None:
-        self.drawn += found.fingerprint is not None
-        self.given_up += found.fingerprint is None
-        self.refused.update(found.search.refused)
+    def count(self, outcome: DrawOutcome) -> None:
+        self.drawn += outcome.fingerprint is not None
+        self.given_up += outcome.fingerprint is None
+        self.refused.update(outcome.search.refused)
 
 
 def synthesize(
@@ -126,7 +126,7 @@ def synthesize(
         for batch in crew.draw_all(batches):
             for finished in novelty.settle(batch):
                 tally.count(finished)
-                _check_found(finished, plan.groups[finished.search.group])
+                _check_outcome(finished, plan.groups[finished.search.group])
             file.write(
                 finished.line if clock is None else clock.timed(finished.line) for finished in batch
             )
@@ -139,11 +139,11 @@ def _batches(searches: Iterator[ProgramSearch], size: int) -> Iterator[list[Prog
         yield batch
 
 
-def _check_found(found: DrawOutcome, group: LevelGroup) -> None:
-    if found.fingerprint is None and not group.may_lack:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in found.search.refused.items())
+def _check_outcome(outcome: DrawOutcome, group: LevelGroup) -> None:
+    if outcome.fingerprint is None and not group.may_lack:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in outcome.search.refused.items())
         raise UsageError(
-            f"{group.name}: no program {found.search.index} in {group.most_attempts} attempts"
+            f"{group.name}: no program {outcome.search.index} in {group.most_attempts} attempts"
             f" ({reasons})",
             remedy="ask for fewer programs, or for wider sizes and bounds in the recipe",
         )

@@ -84,8 +84,8 @@ class DrawnPrograms:
             return None
         return self._origin(search, search.fingerprint)
 
-    def _origin(self, found: DrawOutcome, canonical: str) -> Origin:
-        line = json.loads(found.line)
+    def _origin(self, outcome: DrawOutcome, canonical: str) -> Origin:
+        line = json.loads(outcome.line)
         return Origin(
             program=parse(line["text"]),
             canonical=canonical,
@@ -93,8 +93,8 @@ class DrawnPrograms:
             licence=PROJECT_LICENCE,
             provenance={
                 "seed": self.seed,
-                "index": found.search.index,
-                "attempt": found.search.attempt,
+                "index": outcome.search.index,
+                "attempt": outcome.search.attempt,
                 "uniform": line["drawn"]["uniform"],
             },
         )

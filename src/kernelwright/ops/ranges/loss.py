@@ -29,20 +29,20 @@ _LOG_FLOOR = -100.0
 """Below which binary_cross_entropy takes no logarithm."""
 
 
-def _reduced(g: RuleInputs, each: Spread, count: float, samples: int = 1) -> Spread:
+def _reduced(g: RuleInputs, losses: Spread, count: float, samples: int = 1) -> Spread:
     """The spread of a loss after its reduction.
 
     Args:
-        each: spread of the loss of one element.
+        losses: spread of the loss of one element.
         count: number of elements.
         samples: number by which "batchmean" divides the sum.
     """
     how = g["reduction"]
     if how == "none":
-        return each
+        return losses
     if how == "mean":
-        return average(each, count)
-    return scale(total(each, count), 1 / samples if how == "batchmean" else 1.0)
+        return average(losses, count)
+    return scale(total(losses, count), 1 / samples if how == "batchmean" else 1.0)
 
 
 def _pairs(g: RuleInputs, *names: str) -> int:
@@ -76,19 +76,19 @@ def _classes(x: TensorType) -> int:
     return x.shape[min(x.rank - 1, 1)]
 
 
-def _weighed(g: RuleInputs, each: Spread) -> Spread:
+def _weighed(g: RuleInputs, losses: Spread) -> Spread:
     """The spread of a loss times the weight, if the call has one."""
-    return multiply(each, g.of("weight")) if g.has("weight") else each
+    return multiply(losses, g.of("weight")) if g.has("weight") else losses
 
 
-def _picked(g: RuleInputs, each: Spread, smoothing: float = 0.0) -> Spread:
+def _picked(g: RuleInputs, losses: Spread, smoothing: float = 0.0) -> Spread:
     """The spread of a loss after its reduction, where samples have classes with weights.
 
     The sum is divided by the sum of the samples' weights, not by their number: one sample's mean
     does not depend on its weight.
 
     Args:
-        each: spread of the loss of one sample.
+        losses: spread of the loss of one sample.
         smoothing: share of the loss that comes from all classes alike.
 
     Raises:
@@ -97,14 +97,14 @@ def _picked(g: RuleInputs, each: Spread, smoothing: float = 0.0) -> Spread:
     classes = _classes(g["input"])
     count = g["input"].numel / classes
     if g["reduction"] != "mean" or not g.has("weight"):
-        return _reduced(g, _weighed(g, each), count)
+        return _reduced(g, _weighed(g, losses), count)
     weight = g.of("weight")
     drawn = min(count, classes)  # samples of one class have the same weight
     if weight.low <= 0:
-        return divide(average(multiply(each, weight), drawn), average(weight, drawn))
+        return divide(average(multiply(losses, weight), drawn), average(weight, drawn))
     # Weights above 0 keep the mean between the smallest and the largest loss.
     variation = weight.std / weight.mean
-    mean = average(each, count / (1 + variation * variation))
+    mean = average(losses, count / (1 + variation * variation))
     if smoothing == 0:
         return mean
     # The smoothed part has the weights of all classes above, and those of the targets below.

@@ -27,14 +27,14 @@ def _along(body: TileBody, call: Call, name: str = "dim") -> tuple[str, int]:
     return value, dim_index(call.arg(name), len(body.shape(value)))
 
 
-def _moved(body: TileBody, value: str, at: int, text: str, *given: Dim) -> Dim:
+def _moved(body: TileBody, value: str, at: int, text: str, *sources: Dim) -> Dim:
     """The dimension `at` of a value, with positions given by a text.
 
     Args:
-        given: dimensions from which the text is computed. Their conditions guard the load.
+        sources: dimensions from which the text is computed. Their conditions guard the load.
     """
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
-    return body.position(text, size, length, body.conditions(*given))
+    return body.position(text, size, length, body.conditions(*sources))
 
 
 # Cuts

@@ -136,11 +136,11 @@ class _Written(TileProgram):
         self.block = self._block()
         self.buffers = out_buffers(self.block, program.outputs)
 
-    def _members(self, made: TensorType) -> dict[str, tuple[int, ...]]:
+    def _members(self, result_type: TensorType) -> dict[str, tuple[int, ...]]:
         """Axis of the kernel -> the dimensions of the scan's result that walk the axis."""
-        along = dim_index(self.call.arg("dim"), made.rank)
+        along = dim_index(self.call.arg("dim"), result_type.rank)
         # Rows of a tile should be neighbours in memory, so the axes come in the order of memory.
-        order = memory_order(tuple(range(made.rank)), made.layout)
+        order = memory_order(tuple(range(result_type.rank)), result_type.layout)
         before, behind = order[: order.index(along)], order[order.index(along) + 1 :]
         # If axes follow the scanned one, neighbours in memory belong to different rows, and these
         # rows form a tile. Else neighbours belong to one row, and any rows form a tile.
