@@ -119,7 +119,11 @@ ClusterOption = Annotated[
 ]
 JudgesOption = Annotated[
     int | None,
-    number_option("The number of judges that work at once.", "--workers", default="one a core"),
+    number_option(
+        "The number of judges that work at once.",
+        "--workers",
+        default="one a core, at most 16 a GPU",
+    ),
 ]
 WorkersOption = Annotated[
     int | None, number_option("The number of processes that work at once.", default="one a core")
