@@ -3,17 +3,22 @@
 import ast
 import re
 import warnings
+from functools import lru_cache
 
 MAX_SOURCE = 1 << 20
 """Characters. The longest files of honest kernels have some ten thousand."""
 MAX_TOKENS = 200_000
 """Words and signs. The tree takes up to 2 KiB of memory for each, the static rules some 20 us.
 Half a MiB of ordinary kernels has no more."""
+MAX_SHARED = 1 << 16
+"""Characters of a text whose tree is kept: trees of long texts take too much memory."""
 _TOKEN = re.compile(r"\w+|[^\w ]")
 
 
 def syntax_tree(text: str) -> ast.Module:
     """The tree of any text, within bounds of time and memory.
+
+    Callers share the tree of a text that is asked for several times, so nobody may change a tree.
 
     Raises:
         SyntaxError: the text is not Python, is too long or nested too deeply, or has characters
@@ -22,7 +27,7 @@ def syntax_tree(text: str) -> ast.Module:
     _check_size(text)
     try:
         text.encode()
-        return _parsed(text)
+        return _shared(text) if len(text) <= MAX_SHARED else _parsed(text)
     except SyntaxError as error:
         error.lineno = error.lineno or 1
         raise
@@ -51,6 +56,10 @@ def _parsed(text: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a text of many lines would have as many
         return _tree(text)
+
+
+# A text that a model wrote is read, checked, and given its plans in a row.
+_shared = lru_cache(4)(_parsed)
 
 
 def _tree(text: str) -> ast.Module:

@@ -18,7 +18,6 @@ import ast
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.plan import plan_lines, read_plans, with_plans
@@ -176,7 +175,6 @@ def _blocks(text: str) -> tuple[list[str], bool]:
     return [text[a:b] for a, b in zip(begins, ends, strict=True)], is_cut_off
 
 
-@lru_cache(maxsize=4)  # each block is asked about several times
 def _parsed(source: str) -> ast.Module | SyntaxError:
     try:
         return syntax_tree(source)

@@ -70,14 +70,17 @@ def eager_seconds(program: Program) -> float:
     return _seconds(num_bytes, max(eager_launches(program.calls), 1))
 
 
-def cut_seconds(program: Program, parts: Iterable[frozenset[int]]) -> float:
-    """The estimated time of a cut into parts that nobody has written: one kernel for each part.
+def cut_seconds(
+    program: Program, parts: Iterable[frozenset[int]], launches: int | None = None
+) -> float:
+    """The estimated time of a cut into parts.
 
     Args:
         parts: numbers of calls.
+        launches: of all parts; None where nobody has written the parts: one kernel for each part.
     """
     own = [part_of(program, calls) for calls in parts]
-    return _seconds(sum(part.bytes_fused() for part in own), len(own))
+    return _seconds(sum(part.bytes_fused() for part in own), launches or len(own))
 
 
 def planned_seconds(program: Program, candidate: Candidate) -> float:

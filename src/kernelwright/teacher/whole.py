@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from operator import itemgetter
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
@@ -19,7 +20,7 @@ from kernelwright.programs.fragments.compose import Replacement, compose
 from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph, part_of
 from kernelwright.programs.fragments.partition import propose, undoes_layout
 from kernelwright.programs.program import Program
-from kernelwright.programs.traffic import cut_seconds, planned_seconds
+from kernelwright.programs.traffic import cut_seconds, kernel_launches
 from kernelwright.teacher.ways import Way, any_of, first_of
 from kernelwright.teacher.writer import family, ways
 
@@ -34,7 +35,7 @@ These are the easiest to write right: of parts of one call a model got 7% wrong,
 CUTS = 12
 """Cuts that `write_best` draws."""
 WRITTEN_CUTS = 3
-"""Cuts that `write_best` writes: those with the least estimated time. Only a written candidate
+"""Cuts whose parts `write_best` writes: those with the least estimated time. Only a written part
 shows how many kernels it launches."""
 
 
@@ -94,13 +95,20 @@ def write_best(
         parts = cuts.draw(calls, rng)
         if parts is not None:
             drawn.setdefault(frozenset(parts), cut_seconds(program, parts))
-    candidates: dict[str, Candidate] = {}
+    written: list[tuple[float, list[Replacement]]] = []
     for cut in sorted(drawn, key=drawn.__getitem__)[: max(limit, WRITTEN_CUTS)]:
-        candidate = parts_of.preferred(sorted(cut, key=min))
-        if candidate is not None:
-            candidates.setdefault(candidate.source, candidate)
-    ranked = sorted(candidates.values(), key=lambda candidate: planned_seconds(program, candidate))
-    return ranked[:limit]
+        replacements = parts_of.preferred(sorted(cut, key=min))
+        if replacements is not None:
+            launches = sum(kernel_launches(r.candidate) for r in replacements)
+            written.append((cut_seconds(program, cut, launches), replacements))
+    candidates: dict[str, Candidate] = {}
+    # To compose a whole takes far longer than to estimate its time.
+    for _, replacements in sorted(written, key=itemgetter(0)):
+        if len(candidates) == limit:
+            break
+        candidate = parts_of.whole(replacements)
+        candidates.setdefault(candidate.source, candidate)
+    return list(candidates.values())
 
 
 class _Cuts:
@@ -216,17 +224,27 @@ class _Parts:
 
     def written(self, parts: Sequence[frozenset[int]], rng: random.Random) -> Candidate | None:
         """The candidate of these parts, each in a drawn way; None if a part cannot be written."""
-        return self._whole(parts, lambda ways: any_of(ways, WAYS, rng.randrange(1 << 31)))
+        replacements = self._replacements(
+            parts, lambda ways: any_of(ways, WAYS, rng.randrange(1 << 31))
+        )
+        return None if replacements is None else self.whole(replacements)
 
-    def preferred(self, parts: Sequence[frozenset[int]]) -> Candidate | None:
-        """The candidate of these parts, each in the way that its family puts first, or None."""
-        return self._whole(parts, first_of)
+    def preferred(self, parts: Sequence[frozenset[int]]) -> list[Replacement] | None:
+        """These parts, each in the way that its family puts first; None if a part cannot be
+        written."""
+        return self._replacements(parts, first_of)
 
-    def _whole(
+    def whole(self, replacements: Sequence[Replacement]) -> Candidate:
+        """The candidate of written parts that together hold every call which is no view."""
+        if _is_all(self.program, [r.calls for r in replacements]):
+            return replacements[0].alone(self.program)
+        return compose(self.program, replacements, deletes=False)
+
+    def _replacements(
         self,
         parts: Sequence[frozenset[int]],
         choose: Callable[[Sequence[Way]], Candidate | None],
-    ) -> Candidate | None:
+    ) -> list[Replacement] | None:
         replacements = []
         for part in parts:
             own, ways_of_part = self._ways(part)
@@ -236,9 +254,7 @@ class _Parts:
             inputs = tuple(value.name for value in own.inputs)
             candidate_with_types = _with_types(own, candidate)
             replacements.append(Replacement(part, inputs, own.outputs, candidate_with_types))
-        if _is_all(self.program, parts):
-            return replacements[0].alone(self.program)
-        return compose(self.program, replacements, deletes=False)
+        return replacements
 
     def _ways(self, part: frozenset[int]) -> tuple[Program, list[Way]]:
         if part not in self._known:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kernelwright.core.plan import lines_of
 
@@ -95,7 +96,9 @@ def _is_kept(node: ast.stmt) -> bool:
     return False
 
 
+@lru_cache(64)  # cuts of a program share parts
 def _split(source: str) -> tuple[list[str], list[_Piece]]:
+    """The imports of a source, and its definitions with the comments above them."""
     lines = lines_of(source)
     imports, pieces = [], []
     end = 0  # lines already consumed

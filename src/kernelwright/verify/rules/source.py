@@ -280,7 +280,8 @@ def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> CandidateSourc
     }
     if guards and not _may_be_main(tree):
         parts = [guards[id(node)].orelse if id(node) in guards else [node] for node in tree.body]
-        tree.body = [node for part in parts for node in part]
+        # Other readers of the text share the tree, so it stays as it is.
+        tree = ast.Module([node for part in parts for node in part], tree.type_ignores)
     nodes, names = read_scopes(tree)
     return CandidateSource(tree, entry, names, nodes, lent, text)
 
