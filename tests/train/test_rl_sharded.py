@@ -114,3 +114,29 @@ def test_shards_learn_as_one_process_does_and_go_on_from_a_checkpoint(made, tmp_
     served_ones = load_file(tmp_path / "served" / "model.safetensors")
     assert {each.dtype for each in served_ones.values()} == {torch.bfloat16}
     assert served_ones.keys() == ours.keys()
+
+
+LEAVING = """
+import atexit, sys
+from pathlib import Path
+import torch
+
+def say():  # runs last
+    (Path(sys.argv[1]) / str(process.process_index)).write_text(str(dist.is_initialized()))
+
+atexit.register(say)
+dist = torch.distributed
+from kernelwright.train.process import this_process
+process = this_process()
+assert dist.is_initialized() and process.num_processes == 2
+"""
+
+
+@pytest.mark.slow
+def test_processes_leave_each_other_before_they_end(tmp_path):
+    """Otherwise gloo's threads can abort a process whose work is done."""
+    script = tmp_path / "script.py"
+    script.write_text(LEAVING)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    subprocess.run([*launch, str(script), str(tmp_path)], check=True, env=os.environ | SHARDED)
+    assert [(tmp_path / name).read_text() for name in "01"] == ["False", "False"]

@@ -26,6 +26,9 @@ from kernelwright.verify.many.jobs import Job
 TOGETHER = 64
 """Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges let go of
 the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
+TOGETHER_FRESH = 8
+"""The same for candidates in guests of their own. The clock owner starts a guest for each, while
+judges go on: a long row would only delay the verdicts."""
 LATE_S = 30.0
 """Seconds after which a row is formed of fewer candidates, if no clock owner has a row. Judges of
 large tasks take minutes for a full row, and a run that ends in between loses all its verdicts."""
@@ -62,6 +65,7 @@ class JudgingEngine:
     Args:
         judges: of `many.worker.judges`, not entered yet.
         clock: of `many.worker.clocks`, one worker a GPU; None: nothing is timed.
+        is_fresh: candidates have guests of their own.
         settle: gets the outcome of each job, in a thread of the engine.
         fail: gets the exception that ended the executors, in a thread of the engine. No further
             outcome comes then.
@@ -73,8 +77,11 @@ class JudgingEngine:
         clock: Executor | None,
         settle: Callable[[JobOutcome], None],
         fail: Callable[[BaseException], None],
+        *,
+        is_fresh: bool = False,
     ) -> None:
         self._judges, self._clock = judges, clock
+        self._together = TOGETHER_FRESH if is_fresh else TOGETHER
         self._settle, self._fail = settle, fail
         self._lock = threading.RLock()
         self._open: dict[str, _OpenJob] = {}
@@ -260,10 +267,10 @@ class JudgingEngine:
             return
         num_timing = sum(map(len, self._rows.values()))
         is_late = num_timing == 0 and time.monotonic() - self._accepted_since > LATE_S
-        is_few = num_accepted < TOGETHER * num_clocks
+        is_few = num_accepted < self._together * num_clocks
         if is_few and num_accepted + num_timing < len(self._open) and not is_late:
             return
-        num_rows = num_clocks * math.ceil(num_accepted / (TOGETHER * num_clocks))
+        num_rows = num_clocks * math.ceil(num_accepted / (self._together * num_clocks))
         length = math.ceil(num_accepted / num_rows)
         accepted, self._accepted = self._accepted, []
         self._waiting.extend(accepted[i : i + length] for i in range(0, num_accepted, length))

@@ -54,7 +54,8 @@ def judge_many(
     left = folder.left_of(jobs)
     if left:
         folder.begin()
-    run = _Run(folder, left, executor, clock, say or (lambda _: None))
+    is_fresh = recipe.grade == "fresh"
+    run = _Run(folder, left, executor, clock, is_fresh, say or (lambda _: None))
     run.run()
     summary = run.summary(jobs)
     folder.summarize(summary)
@@ -67,6 +68,7 @@ class _Run:
     left: list[Job]
     executor: Executor
     clock: Executor | None
+    is_fresh: bool
     say: Say
     begin_s: float = field(default_factory=time.monotonic)
     _jobs_of: dict[str, list[Job]] = field(default_factory=lambda: defaultdict(list))
@@ -85,7 +87,9 @@ class _Run:
             return
         settle = self._outcomes.put
         try:
-            with JudgingEngine(self.executor, self.clock, settle, settle) as engine:
+            with JudgingEngine(
+                self.executor, self.clock, settle, settle, is_fresh=self.is_fresh
+            ) as engine:
                 engine.hand_in(_batched(firsts, self.folder.failed, 2 * self.executor.num_workers))
                 for _ in firsts:
                     self._take(self._outcomes.get())
