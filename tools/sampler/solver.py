@@ -10,10 +10,10 @@ from kernelwright.ops.sizes import Size, Var
 from kernelwright.synth.recipe import ProgramBounds, SizeLimits
 from kernelwright.synth.sizes.draw import draw_sizes
 from kernelwright.synth.sizes.equations import Equations
-from kernelwright.synth.sizes.feasible import decide
 from kernelwright.synth.sizes.measure import Measure
 from kernelwright.synth.sizes.reading import read_system
 from kernelwright.synth.sizes.system import Total
+from tools.sampler.feasible import decide
 
 Shape = tuple[Size, ...]
 

@@ -46,8 +46,8 @@ class Sample:
     refused: str | None = None
     """The reason why there is no program."""
     is_uniform: bool = True
-    """Whether the program is a uniform draw: its sizes were drawn and not chosen by a solver, and
-    the search for the sizes of an earlier draft did not end undecided."""
+    """Whether the program is a uniform draw: no search for the sizes of an earlier draft ended
+    undecided."""
     drafts: int = 1
     """The number of draws of forms and choices, up to the draw that fits."""
     proposals: int = 0
@@ -146,8 +146,7 @@ class Sampler:
                 if num_refused == MOST_REFUSED:
                     break
                 continue
-            is_uniform = drawn.is_uniform and is_decided
-            return Sample(program, None, is_uniform, drafts, drawn.proposals, drawn.accepted)
+            return Sample(program, None, is_decided, drafts, drawn.proposals, drawn.accepted)
         return Sample(None, refused, drafts=drafts)
 
     def _refusal(self, program: Program) -> Refusal | None:

@@ -7,7 +7,7 @@ from tools.sampler.solver import comparison
 
 
 def test_draws_differ_where_solutions_repeat():
-    pytest.importorskip("ortools", reason="pip install 'kernelwright[solver]'")
+    pytest.importorskip("ortools", reason="pip install 'ortools>=9.14'")
     found = list(comparison(4, num_draws=30))
     assert [each["measure"] for each in found] == list(Measure)
     assert all(each["different_draws"] > each["different_solutions"] >= 1 for each in found)

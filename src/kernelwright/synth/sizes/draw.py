@@ -15,7 +15,6 @@ from kernelwright.ops.sizes import Expr, Size, Var, evaluate
 from kernelwright.synth.recipe import SizeLimits
 from kernelwright.synth.sizes.cells import Integers, Relaxation
 from kernelwright.synth.sizes.equations import Equations
-from kernelwright.synth.sizes.feasible import decide
 from kernelwright.synth.sizes.measure import Floats, Measure, Weights, evenly, weights
 from kernelwright.synth.sizes.reading import read_system
 from kernelwright.synth.sizes.system import System, Total
@@ -47,9 +46,6 @@ class DrawnSizes:
     """The number of checked proposals. The last proposal was taken."""
     accepted: int
     """The number of proposals within all bounds. `accept` refused all of these except the last."""
-    is_uniform: bool
-    """Whether the sizes are a random draw. Otherwise sampling found nothing, and the solver chose
-    the sizes."""
 
 
 def draw_sizes(
@@ -59,7 +55,6 @@ def draw_sizes(
     rng: np.random.Generator,
     *,
     total: Total | None = None,
-    use_solver: bool = False,
     accept: Callable[[Mapping[Var, int]], bool] = lambda _: True,
 ) -> DrawnSizes:
     """Draws values of the roots such that all shapes are within limits and `accept` agrees.
@@ -67,13 +62,11 @@ def draw_sizes(
     Args:
         shapes: the shape of every tensor, in variables that `equations` relates.
         total: bounds of the sum over all tensors; None for no bounds.
-        use_solver: ask OR-tools if sampling finds nothing; its answer is not uniform.
         accept: a last test of an assignment of the roots.
 
     Raises:
         Contradiction: there is no solution.
         NoSizes: no proposal was a solution that `accept` takes.
-        UsageError: `use_solver` is set and OR-tools is not installed.
     """
     asked = read_system(shapes, equations, limits, total)
     check: _Check | None = None
@@ -92,14 +85,10 @@ def draw_sizes(
                 accepted += 1
                 assignment = dict(zip(asked.roots, values, strict=True))
                 if accept(assignment):
-                    return DrawnSizes(assignment, proposals + column + 1, accepted, True)
+                    return DrawnSizes(assignment, proposals + column + 1, accepted)
                 if accepted > _MOST_REFUSED:
                     raise NoSizes(f"{accepted} solutions were not accepted")
         proposals += drawn.shape[1]
-    if use_solver and (decided := decide(asked)) is not None:
-        assignment = dict(zip(asked.roots, decided, strict=True))
-        if accept(assignment):
-            return DrawnSizes(assignment, proposals, accepted, False)
     raise NoSizes(f"no sizes in {proposals} proposals; {accepted} solutions were not accepted")
 
 

@@ -1,4 +1,4 @@
-"""The conditions on the sizes of a program, which both the sampler and the solver use."""
+"""The conditions on the sizes of a program, as the sampler reads them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ def decide(asked: System, *, seed: int = 0) -> tuple[int, ...] | None:
     except ImportError as error:
         raise UsageError(
             "deciding whether sizes exist needs OR-tools",
-            remedy="pip install 'kernelwright[solver]'",
+            remedy="pip install 'ortools>=9.14'",
         ) from error
     model = cp_model.CpModel()
     try:
