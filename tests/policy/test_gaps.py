@@ -43,7 +43,7 @@ def test_plans_of_right_answers_have_no_gap_and_plans_without_a_kernel_have_one(
     num_shorter = 0
     for number, line in enumerate(levels[::12]):
         program = parse(line["text"])
-        best = write_best(program, limit=1, seed=number, calls=2)
+        best = write_best(program, limit=1, calls=2)
         for candidate in (*best, *write_whole(program, limit=1, seed=number)):
             assert first_gap(candidate.plan, program) is None
             for i, kernel in enumerate(candidate.plan):

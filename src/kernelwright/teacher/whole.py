@@ -1,28 +1,26 @@
 """A whole program as kernels of its own: cut into fragments, each written in some way.
 
 The search cuts where it was measured to win. `write_whole` draws cuts and schedules by chance, so
-that a model that learns from candidates sees several for a program. `write_best` draws many cuts
-and writes those that the cost model estimates to be the fastest. Nothing but views stays in
-PyTorch, and views stay there only beside kernels.
+that a model that learns from candidates sees several for a program. `write_best` writes the cut
+that the cost model estimates to be the fastest. Nothing but views stays in PyTorch, and views stay
+there only beside kernels.
 """
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
-from operator import itemgetter
+from functools import lru_cache
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout, TensorType
-from kernelwright.programs.fragments.combine import circular
 from kernelwright.programs.fragments.compose import Replacement, compose
-from kernelwright.programs.fragments.fragment import RELABELLING, CallGraph, part_of
-from kernelwright.programs.fragments.partition import propose, undoes_layout
+from kernelwright.programs.fragments.fragment import part_of
 from kernelwright.programs.program import Program
 from kernelwright.programs.traffic import cut_seconds, kernel_launches
+from kernelwright.teacher.cuts import ProgramCuts
 from kernelwright.teacher.ways import Way, any_of, first_of
-from kernelwright.teacher.writer import family, ways
+from kernelwright.teacher.writer import ways
 
 WAYS = 4
 """Candidates of a fragment that one is drawn from: half favourites, half any."""
@@ -31,12 +29,6 @@ TRIES = 3
 SIZES = (1, 1, 2, None)
 """Calls of a part, at most, of which one is drawn for each candidate: half at least fuse nothing.
 These are the easiest to write right: of parts of one call a model got 7% wrong, of five 64%."""
-
-CUTS = 12
-"""Cuts that `write_best` draws."""
-WRITTEN_CUTS = 3
-"""Cuts whose parts `write_best` writes: those with the least estimated time. Only a written part
-shows how many kernels it launches."""
 
 
 def write_whole(
@@ -67,148 +59,67 @@ def write_whole(
 
 
 def write_best(
-    program: Program,
-    *,
-    limit: int,
-    seed: int,
-    calls: int | None = None,
-    precision: str = "strict",
+    program: Program, *, limit: int, calls: int | None = None, precision: str = "strict"
 ) -> list[Candidate]:
     """The candidates with the least estimated time, the fastest first. Each kernel has the schedule
-    that its family prefers.
+    that its family prefers. Nothing is drawn: a model that learns from candidates can learn a rule,
+    where it would have to guess a choice by chance.
 
     The cost model (`programs.traffic`) counts bytes and launches alone: it orders cuts, and knows
     nothing of schedules.
 
     Args:
-        limit: at most this many.
-        seed: of the cuts; equal seeds, equal candidates.
+        limit: at most this many. Each after the first avoids a part of the best cut.
         calls: of a kernel, at most, where the program has such a cut; None: any number.
 
     Returns:
         An empty list where some call has no form.
     """
     cuts, parts_of = _cuts_of(program), _parts_of(program, precision)
-    drawn: dict[frozenset[frozenset[int]], float] = {}
-    for number in range(CUTS):
-        rng = random.Random(derive(seed, "best", number))
-        parts = cuts.draw(calls, rng)
-        if parts is not None:
-            drawn.setdefault(frozenset(parts), cut_seconds(program, parts))
-    written: list[tuple[float, list[Replacement]]] = []
-    for cut in sorted(drawn, key=drawn.__getitem__)[: max(limit, WRITTEN_CUTS)]:
-        replacements = parts_of.preferred(sorted(cut, key=min))
-        if replacements is not None:
-            launches = sum(kernel_launches(r.candidate) for r in replacements)
-            written.append((cut_seconds(program, cut, launches), replacements))
+    launches: dict[frozenset[int], int | None] = {}
+    best = _best_cut(cuts, parts_of, calls, launches, frozenset())
+    if best is None:
+        return []
+    avoided = [part for part in sorted(best, key=min) if len(part) > 1] if limit > 1 else []
+    others = [_best_cut(cuts, parts_of, calls, launches, frozenset({part})) for part in avoided]
+    ranked = sorted(
+        dict.fromkeys([best, *(cut for cut in others if cut is not None)]),
+        key=lambda cut: cut_seconds(program, cut, sum(launches[part] or 0 for part in cut)),
+    )
     candidates: dict[str, Candidate] = {}
-    # To compose a whole takes far longer than to estimate its time.
-    for _, replacements in sorted(written, key=itemgetter(0)):
+    for cut in ranked:
         if len(candidates) == limit:
             break
-        candidate = parts_of.whole(replacements)
-        candidates.setdefault(candidate.source, candidate)
+        replacements = parts_of.preferred(sorted(cut, key=min))
+        if replacements is not None:
+            candidate = parts_of.whole(replacements)
+            candidates.setdefault(candidate.source, candidate)
     return list(candidates.values())
 
 
-class _Cuts:
-    """Ways to cut a program into parts that can be written."""
+def _best_cut(
+    cuts: ProgramCuts,
+    parts_of: "_Parts",
+    calls: int | None,
+    launches: dict[frozenset[int], int | None],
+    avoided: frozenset[frozenset[int]],
+) -> frozenset[frozenset[int]] | None:
+    """The cut with the least estimated time whose parts are all written; None if there is none.
 
-    def __init__(self, program: Program) -> None:
-        """Finds the parts of one call, and the parts that the search would propose."""
-        self.program = program
-        self._family = cache(family)
-        self._proposals = propose(program, self._family, every=True)
-        self._graph = CallGraph(program)
-        self._computing = frozenset(
-            i for i, call in enumerate(program.calls) if call.op not in RELABELLING
-        )
-        self._lone = [
-            part
-            for part in (frozenset({i}) for i in sorted(self._computing))
-            if self._family(part_of(program, part)) is not None
-        ]
-        self._limited = cache(self._grown)
-
-    def _grown(self, size: int) -> list[frozenset[int]]:
-        """Parts of at most `size` calls, grown call by call from single calls.
-
-        The proposals have few parts of a given size. Each grown part has a family that accepts it.
-        """
-        # A dict keeps the order of insertion, so equal seeds draw equal cuts; a set would not.
-        parts = dict.fromkeys(self._lone)
-        newest = list(parts)
-        for _ in range(size - 1):
-            larger = dict.fromkeys(
-                part | {neighbour}
-                for part in newest
-                for i in sorted(part)
-                for neighbour in sorted((self._graph.before[i] | self._graph.after[i]) - part)
-            )
-            # A path that leaves a part and returns would need the kernel's result as its input.
-            newest = [
-                part
-                for part in larger
-                if self._graph.is_convex(part)
-                and not undoes_layout(self.program, part, self._graph)
-                and self._family(part_of(self.program, part)) is not None
-            ]
-            parts |= dict.fromkeys(newest)
-        return list(parts)
-
-    def draw(self, size: int | None, rng: random.Random) -> list[frozenset[int]] | None:
-        """Draws disjoint parts that together hold every call which is no view.
-
-        A part is drawn with a weight of its number of calls, squared.
-
-        Args:
-            size: calls of a part, at most, if some part of this size holds the call; None: any.
-
-        Returns:
-            One part of all calls if the program has views alone: a kernel copies them. None if no
-            part fits for some call.
-        """
-        calls = frozenset(range(len(self.program.calls)))
-        if not self._computing:
-            return [calls]
-        parts: list[frozenset[int]] = []
-        left = set(self._computing)
-        while left:
-            free = calls.difference(*parts)
-            fitting = self._fitting(free, left, size)
-            # Two parts that read each other's results have no order of execution. A part of one
-            # call waits for nothing that its call did not wait for.
-            fitting = [
-                part
-                for part in fitting
-                if len(part) == 1 or not circular(self.program, [*parts, part])
-            ]
-            if not fitting:
-                return None
-            # If no part of this size fits, the smallest that fit are allowed.
-            limit = max(size or len(calls), min(map(len, fitting)))
-            fitting = [part for part in fitting if len(part) <= limit]
-            (part,) = rng.choices(fitting, weights=[len(part) ** 2 for part in fitting])
-            parts.append(part)
-            left -= part
-        return parts
-
-    def _fitting(
-        self, free: frozenset[int], left: set[int], size: int | None
-    ) -> list[frozenset[int]]:
-        """Parts within `free` that hold a call of `left`.
-
-        Parts of at most `size` calls come first, then proposals. If none fits, parts are proposed
-        anew within the free calls.
-        """
-        for parts in (self._limited(size) if size else (), self._proposals):
-            if fitting := [part for part in parts if part <= free and part & left]:
-                return fitting
-        return [
-            part
-            for part in propose(self.program, self._family, every=True, within=free)
-            if part & left
-        ]
+    Args:
+        launches: of each written part, and None for a part that cannot be written. Parts are added.
+        avoided: parts that the cut may not have.
+    """
+    # Only a written part shows how many kernels it launches. So the choice is repeated until all of
+    # its parts are written. An unwritten part counts as one launch, the least possible.
+    while (cut := cuts.best(calls, launches, avoided)) is not None:
+        unwritten = cut - launches.keys()
+        if not unwritten:
+            return cut
+        for part in unwritten:
+            written = parts_of.preferred([part])
+            launches[part] = kernel_launches(written[0].candidate) if written else None
+    return None
 
 
 class _Parts:
@@ -266,7 +177,7 @@ class _Parts:
 
 
 # Drawn and best answers of a program are written one after the other, and share the same parts.
-_cuts_of = lru_cache(1)(_Cuts)
+_cuts_of = lru_cache(1)(ProgramCuts)
 _parts_of = lru_cache(1)(_Parts)
 
 

@@ -47,9 +47,7 @@ class TeacherSource:
             return [WrittenAnswer(candidate=None, refused="no form")]
         best = []
         if self.best:
-            best = write_best(
-                program, limit=self.best, seed=seed, calls=self.calls, precision=precision
-            )
+            best = write_best(program, limit=self.best, calls=self.calls, precision=precision)
         return [
             *(WrittenAnswer(candidate=candidate) for candidate in drawn),
             *(WrittenAnswer(candidate=candidate, source=TEACHER_BEST) for candidate in best),

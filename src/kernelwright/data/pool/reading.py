@@ -21,14 +21,14 @@ Estimate = tuple[str, float | None]
 """Why an answer holds no candidate, or seconds by the cost model."""
 
 
-def taught(program: str, limit: int, seed: int, precision: str) -> list[str]:
+def taught(program: str, limit: int, precision: str) -> list[str]:
     """The teacher's answers with the least estimated time, as texts.
 
     Args:
         program: its canonical text.
         limit: at most so many answers.
     """
-    candidates = write_best(parse(program), limit=limit, seed=seed, precision=precision)
+    candidates = write_best(parse(program), limit=limit, precision=precision)
     return [answer_text(candidate) for candidate in candidates]
 
 
@@ -67,9 +67,9 @@ class Readers:
     def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def taught(self, program: str, limit: int, seed: int, precision: str) -> Future[list[str]]:
+    def taught(self, program: str, limit: int, precision: str) -> Future[list[str]]:
         """Run the function `taught` in one of the processes."""
-        return self._pool.submit(taught, program, limit, seed, precision)
+        return self._pool.submit(taught, program, limit, precision)
 
     def estimates(self, program: str, answers: list[str], origin: str) -> Future[list[Estimate]]:
         """Run the function `estimates` in one of the processes."""

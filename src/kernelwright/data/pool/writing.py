@@ -83,9 +83,8 @@ class PoolWriter:
         return programs
 
     def _lesson(self, task: PoolTask) -> Future[list[str]]:
-        seed = derive(self._recipe.seed, "teacher", task.fingerprint)
         precision = self._recipe.judging.precision
-        return self._readers.taught(task.text, self._recipe.writer.teacher, seed, precision)
+        return self._readers.taught(task.text, self._recipe.writer.teacher, precision)
 
     def _prompt(self, task: PoolTask) -> list[int]:
         judging = self._recipe.judging
