@@ -12,7 +12,7 @@ from kernelwright.programs.traffic import cut_seconds
 from kernelwright.teacher.writer import family
 
 _HELD_PS = 10**18
-"""What a cut gains with each call that it holds. A program takes less than 10^6 seconds."""
+"""The gain of a cut with each call that it holds. A program takes less than 10^6 seconds."""
 
 
 class ProgramCuts:
@@ -134,7 +134,7 @@ class ProgramCuts:
         return None if drawn is None else frozenset(drawn)
 
     def _gain_ps(self, part: frozenset[int], launches: int) -> int:
-        """What a cut gains with a part: minus its estimated time. To hold a call is worth more than
+        """The gain of a cut with a part: minus the estimated time. To hold a call is worth more than
         all time, because a cut must hold every call."""
         return _HELD_PS * len(part & self._computing) - self._ps(part, launches)
 

@@ -178,6 +178,15 @@ def test_best_answers_come_beside_the_drawn_ones_and_say_so(tmp_path):
     assert chain[-1] == 1, "the best answer to two calls is one kernel"
 
 
+def test_best_answers_can_stand_alone(tmp_path):
+    file = program_file(tmp_path / "p.jsonl")
+    part = {"name": "a", "file": str(file), "answers": 0, "options": {"best": 1}}
+    worker = ShardWorker(recipe(part), tmp_path)
+    worker.run({"part": "a", "number": 0, "first": 0, "last": 4})
+    pairs, _ = read_shard(tmp_path / "a-00000.jsonl", lambda _: True)
+    assert [pair["source"] for pair in pairs] == ["teacher-best"] * 4
+
+
 def test_a_negative_number_of_best_answers_is_refused():
     with pytest.raises(UsageError, match="best"):
         make_source("teacher", {"best": -1})

@@ -38,7 +38,7 @@ class RecipePart:
     levels: tuple[int, ...] = ()
     """The levels of the file's programs that are taken; empty: all."""
     answers: int = 1
-    """The most answers to each program."""
+    """The most answers to each program. 0: only the `best` answers of the teacher's options."""
     precision: str = "strict"
     mode: str = "pure"
     share: float = 0.0
@@ -61,8 +61,10 @@ class RecipePart:
             _refuse(f"{where}: what is drawn has a level, and a number of programs", f"see {SEE}")
         if self.file and self.draw:
             _refuse(f"{where}: a file's programs are not drawn", "leave `draw` out")
-        if self.answers < 1 or self.share < 0:
-            _refuse(f"{where}: answers are at least 1, a share at least 0", f"see {SEE}")
+        if self.answers < 0 or self.share < 0:
+            _refuse(f"{where}: answers and share are at least 0", f"see {SEE}")
+        if not self.answers and not (self.source == TEACHER and self.options.get("best")):
+            _refuse(f"{where}: no answers are wanted", "set `answers`, or `options.best`")
 
     @property
     def programs_a_shard(self) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kernelwright.core import strict
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.data.pairs.answers import TEACHER_BEST, WrittenAnswer
 from kernelwright.policy.prompt import Request
@@ -42,13 +43,13 @@ class TeacherSource:
         says so.
         """
         program, precision = request.program, request.precision
-        drawn = write_whole(program, limit=limit, seed=seed, precision=precision)
-        if not drawn:
-            return [WrittenAnswer(candidate=None, refused="no form")]
-        best = []
-        if self.best:
+        drawn, best = list[Candidate](), list[Candidate]()
+        if limit:
+            drawn = write_whole(program, limit=limit, seed=seed, precision=precision)
+        # A program without a drawn answer has a call without a form, so no best answer either.
+        if self.best and (drawn or not limit):
             best = write_best(program, limit=self.best, calls=self.calls, precision=precision)
         return [
             *(WrittenAnswer(candidate=candidate) for candidate in drawn),
             *(WrittenAnswer(candidate=candidate, source=TEACHER_BEST) for candidate in best),
-        ]
+        ] or [WrittenAnswer(candidate=None, refused="no form")]
