@@ -166,25 +166,20 @@ def test_a_program_that_ends_two_workers_is_left_to_no_third(made, tmp_path, mon
     assert [each.name for each in (tmp_path / "out").iterdir()] == [shard.name]
 
 
-def test_best_answers_come_beside_the_drawn_ones_and_say_so(tmp_path):
+@pytest.mark.parametrize(
+    ("num_drawn", "expected"),
+    [(1, ["teacher", "teacher-best"] * 4), (0, ["teacher-best"] * 4)],
+    ids=["beside drawn ones", "alone"],
+)
+def test_best_answers_say_that_they_are(tmp_path, num_drawn, expected):
     file = program_file(tmp_path / "p.jsonl")
-    part = {"name": "a", "file": str(file), "answers": 1, "options": {"best": 1}}
+    part = {"name": "a", "file": str(file), "answers": num_drawn, "options": {"best": 1}}
     worker = ShardWorker(recipe(part), tmp_path)
     worker.run({"part": "a", "number": 0, "first": 0, "last": 4})
     pairs, _ = read_shard(tmp_path / "a-00000.jsonl", lambda _: True)
-    sources = [pair["source"] for pair in pairs]
-    assert sources == ["teacher", "teacher-best"] * 4
+    assert [pair["source"] for pair in pairs] == expected
     chain = [pair["kernels"] for pair in pairs if pair["id"].startswith("a/2/")]
     assert chain[-1] == 1, "the best answer to two calls is one kernel"
-
-
-def test_best_answers_can_stand_alone(tmp_path):
-    file = program_file(tmp_path / "p.jsonl")
-    part = {"name": "a", "file": str(file), "answers": 0, "options": {"best": 1}}
-    worker = ShardWorker(recipe(part), tmp_path)
-    worker.run({"part": "a", "number": 0, "first": 0, "last": 4})
-    pairs, _ = read_shard(tmp_path / "a-00000.jsonl", lambda _: True)
-    assert [pair["source"] for pair in pairs] == ["teacher-best"] * 4
 
 
 def test_a_negative_number_of_best_answers_is_refused():
