@@ -87,6 +87,7 @@ class _WalkBody(TileBody):
         return super()._operand(name, index)
 
     def _seen(self, call: Call, index: Index) -> Index:
+        # The base class would take the element's number apart, which no sliding pointer can follow.
         return source_index(self.program, call, index)
 
     def _address(self, name: str, index: Index) -> str:
@@ -202,6 +203,7 @@ class Walk:
         pixels = self.tile[self.product.pixels]
         known = f"{pixels.name}{pixels.suffix} < {self.product.pixels.upper()}"
         fixed = [test for s in self.product.sweeps if not s.is_moving for test in _tests(s)]
+        # If no tap moves a test, the tests before the loop are the whole mask.
         name = "known" if self._tests else "inside"
         return [*lines, *slices, *starts, f"{name} = {all_of([known, *fixed])}"]
 
