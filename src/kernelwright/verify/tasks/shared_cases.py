@@ -156,6 +156,7 @@ class CaseStore:
         varied = dice.sample(varied, min(NUM_VARIANTS, len(varied)))
         variants |= {variation.name: variation.task for variation in varied}
         foreign = frozenset(variation.name for variation in varied if variation.is_foreign)
+        # The last of the shapes is another than the base, if the task has another shape.
         return SharedCases(variants, self.rules, seed, foreign, shape=[*shapes.variants][-1])
 
     def _drop_oldest(self) -> None:

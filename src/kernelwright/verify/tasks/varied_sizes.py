@@ -61,9 +61,11 @@ def other_sizes(
                 if place is None:
                     everywhere.setdefault(size, ways)
                 elif not is_drop_in and _is_shared(first, size):
+                    # `_larger` is the first turn, so the size has an entry.
                     ways = [*everywhere[size], *ways]
                 yield ways
     for i, value in enumerate(first):
+        # A batch of one has a size below MIN_SIZE, which the turns above leave out.
         is_single = isinstance(value, torch.Tensor) and value.ndim > 1 and value.shape[0] == 1
         if is_single and kept[i] is None:
             yield _resizings(task, first, kept, 1, 3, (i, 0))
@@ -72,6 +74,7 @@ def other_sizes(
 def _larger(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
     """Yields a size beyond the next power of two, where a kernel with one block of fixed size
     fails. Above `MAX_GROWN` the size grows by a few elements only."""
+    # The least power of two that is not below the size.
     beyond = 1 << (size - 1).bit_length()
     yield beyond + dice.randint(1, 3) if beyond <= MAX_GROWN else size + dice.randint(1, 3), None
 
@@ -103,7 +106,7 @@ def _single(first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[
 
 
 def _is_shared(first: list[Any], size: int) -> bool:
-    """Several inputs have the size."""
+    """Whether several inputs have the size."""
     return sum(isinstance(v, torch.Tensor) and size in v.shape for v in first) > 1
 
 
