@@ -133,6 +133,7 @@ def _delivered(
     delivery = _delivery(module, whole, example, outcome)
     optimized = attach(module, delivery)
     may_wait = not is_interrupted and outcome.verdict.accepted
+    # A graph has fixed sizes, so it cannot serve sizes that vary.
     if may_wait and whole.sizes is None and can_be_graphed(whole.lowered):
         try:
             optimized = _faster(module, delivery, outcome.verdict, example)

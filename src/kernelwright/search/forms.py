@@ -180,6 +180,7 @@ def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[Pro
     if not on_gpu:
         return [plain]
     others = [_form(program, base, layout) for layout in _REWRITES]
+    # A layout whose rewrite changed nothing would repeat the plain form.
     return [*(form for form in others if form.rewrites[-1:] == (form.layout,)), plain]
 
 
@@ -190,6 +191,7 @@ def _form(program: Program, base: Simplified, layout: str, *, joins: bool = True
         rewrites.append(join_attention.__name__)
     for rewrite in (split_conv_bias, spell_out_attention):
         longer = rewrite(current)
+        # Both rewrites only split calls, so an equal number of calls means no change.
         if len(longer.calls) > len(current.calls):
             current = longer
             rewrites.append(rewrite.__name__)

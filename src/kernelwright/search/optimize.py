@@ -149,6 +149,7 @@ def judges(
         judge = stack.enter_context(Judge(options, hold=hold, trusted=is_trusted))
         teacher_judge = judge
         if sources.has_models and sources.has_teacher:
+            # Both judges draw the same inputs, so that their verdicts can be compared.
             same_inputs = replace(options, seed=judge.seed)
             teacher_judge = stack.enter_context(
                 Judge(same_inputs, hold=hold, trusted=not has_foreign)

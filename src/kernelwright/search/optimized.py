@@ -149,6 +149,7 @@ def attach(module: torch.nn.Module, delivery: Delivery) -> torch.nn.Module:
 
 def _restored(delivery: Delivery) -> torch.nn.Module:
     """An optimized module without its state, as pickle makes objects."""
+    # A process that unpickles a module has not registered the containers of its inputs and results.
     structures.register_kinds(delivery.lowered.in_spec, delivery.lowered.out_spec)
     return delivery.module_class.__new__(delivery.module_class)
 

@@ -140,6 +140,7 @@ class Sources:
             begin_s = worked_s()
             self._models += [policy(name) for name in self._unloaded]
             self._unloaded.clear()
+            # Loading takes a part of the models' time.
             for_s = for_s and max(for_s - (worked_s() - begin_s), 0.0)
         new = {to_text(program): program for program in programs}
         new = {text: program for text, program in new.items() if text not in self._answers}

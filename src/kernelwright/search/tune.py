@@ -57,7 +57,7 @@ class Tuned:
 
     @property
     def eager(self) -> Timing | None:
-        """The fragment in PyTorch."""
+        """The times of the fragment in PyTorch; None where nothing was timed."""
         return next((v.times["reference"] for v in self.verdicts if v.times), None)
 
     def beside(self, other: "Tuned") -> "Tuned":
@@ -178,6 +178,7 @@ def other_sizes(programs: Sequence[Program], fragment: Fragment) -> list[Program
     parts = dict.fromkeys(extract(program, fragment.calls).program for program in programs)
     parts.pop(fragment.program, None)
     by_size = sorted(parts, key=Program.bytes_fused)
+    # A single part is both the largest and the smallest, and is returned once.
     return by_size[-1:] + by_size[:-1][:1]
 
 
@@ -272,6 +273,7 @@ def _fastest(
     if before - after < least_share * before:
         return None, f"stays PyTorch: best {after:.4g} ms, {rival} {before:.4g} ms", 0.0
     speed = f"{before / after:.2f}x of {rival}: {before:.4g} -> {after:.4g} ms"
+    # `combine` leaves out fragments without a saving, but in pure mode a slower kernel may win.
     return best, speed, max(before - after, 1e-6)
 
 

@@ -87,6 +87,6 @@ class Whole:
     verdict: Verdict
     served: ServedForm = ServedForm.KERNELS
     launched_ms: float | None = None
-    """Where the source is a CUDA graph: of the same kernels, launched one by one."""
+    """Milliseconds of the same kernels launched one by one, where the source is a CUDA graph."""
     contender: str | None = None
     """Its name in the contest (`search.contest.contest`), where it took part."""

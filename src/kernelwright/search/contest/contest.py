@@ -18,7 +18,7 @@ from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.task import ModuleTask, Task
 
 LEAST_S = 12.0
-"""A process that loads torch, compiles one small kernel and takes times needs about this long."""
+"""The least seconds for a contest: loading torch, compiling one small kernel, taking times."""
 EAGER, COMPILED, COMPILED_GRAPHS = "eager", "compiled", "compiled_graphs"
 """Contenders beside our wholes: PyTorch, torch.compile of the original, and torch.compile that
 replays CUDA graphs (`search.contest.graph_trees`), where launches are what takes the time."""
@@ -175,6 +175,7 @@ def hold_contest(
     return Contest(
         samples=answer["samples"],
         failed=answer["failed"],
+        # A form that was right in two cases may still have failed in a timed call.
         right=[name for name in answer["right"] if name not in answer["failed"]],
         moves_layouts=answer["moves_layouts"],
         message=f"torch.compile fails on this program: {short(failed)}" if failed else "",

@@ -131,6 +131,7 @@ def _opened(source: str) -> tuple[str, str]:
     """(module docstring, the rest without `if __name__ == "__main__":` blocks)."""
     lines = lines_of(source)
     body = ast.parse(source).body
+    # From the end, so that the line numbers of earlier statements stay right.
     for node in reversed(body):
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
             lines[node.lineno - 1 : node.end_lineno] = []

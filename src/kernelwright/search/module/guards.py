@@ -128,6 +128,7 @@ def _types(lowered: Lowered, sizes: Requested | None) -> list[tuple[str, str]]:
         if source.kind != "user":
             continue
         shape = value.type.shape
+        # A complex tensor is carried as pairs of real numbers, in one more dimension.
         if source.dtype in carriers.PAIRS:
             shape = shape[:-1]
         shown = tuple(
@@ -155,6 +156,7 @@ def _out_of_range(
     positions = [source.position for source in lowered.sources if source.kind == "user"]
     expression_of = dict(zip(positions, users, strict=True))
     conditions, first = [], dict[str, str]()
+    # The plainest place of each size comes first, because the other places are checked against it.
     for place in sorted(sizes.places, key=lambda place: (place.scale, abs(place.shift))):
         if place.leaf not in expression_of:
             continue

@@ -85,6 +85,7 @@ class ResultText:
         if structures.is_taken_apart(kind):
             names = spec.context
             pairs = [f"{k!r}: {v}" for k, v in zip(names, items, strict=True)]
+            # With fewer or further attributes than its fields, no constructor makes such an object.
             if set(names) != structures.fields_of(kind):
                 return f"built({self._name(kind)}, {_in_braces(pairs, dict)})"
         elif issubclass(kind, dict) and is_dataclass(kind):  # the results of transformers' models

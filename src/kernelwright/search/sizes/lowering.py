@@ -105,6 +105,7 @@ def _value(tensor: torch.Tensor) -> tuple[object, ...]:
 def _texts(lowered: Lowered, asked: Requested) -> dict[str, str]:
     """Expressions of the program's inputs that read the sizes."""
     texts: dict[str, str] = {}
+    # The plainest place of a size comes first: reading it needs no division.
     for place in sorted(asked.places, key=lambda place: (place.scale, abs(place.shift))):
         for value, source in zip(lowered.program.inputs, lowered.sources, strict=True):
             if source.kind == "user" and source.position == place.leaf:

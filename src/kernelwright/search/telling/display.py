@@ -198,7 +198,7 @@ class NotebookBar:
 
 
 def _in_notebook() -> bool:
-    """This process is the kernel of a Jupyter notebook."""
+    """Whether this process is the kernel of a Jupyter notebook."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -106,6 +106,7 @@ def _counted(ended: EndedSearch) -> _FragmentCounts:
     for tuned in ended.tuned:
         right += sum(verdict.accepted for verdict in tuned.verdicts)
         reasons.update(str(verdict.code) for verdict in tuned.verdicts if not verdict.accepted)
+        # An answer that the clock cut off is not a wrong answer.
         late = [answer for answer in tuned.unread if answer.reason == Malformed.OUT_OF_TIME]
         reasons.update(answer.reason for answer in tuned.unread if answer not in late)
         cut_off += tuned.num_cut_off + len(late)

@@ -108,6 +108,7 @@ class Draft:
     def _note_free(self, first: int) -> None:
         for shape in self.shapes[first:]:
             for size in shape:
+                # Only sizes that are open now can become too small later; numbers are checked once.
                 if isinstance(size, Expr) and size not in self._free:
                     now = self.equations.solved(size)
                     if isinstance(now, Expr):
