@@ -137,6 +137,7 @@ def _delivered(
     if may_wait and whole.sizes is None and can_be_graphed(whole.lowered):
         try:
             optimized = _faster(module, delivery, outcome.verdict, example)
+        # The launched module is right already, so only the choice of a graph is lost.
         except KeyboardInterrupt:
             raise SearchInterrupted(optimized) from None
     if is_interrupted:

@@ -82,6 +82,7 @@ def sized_forms(sized: SizedProgram, *, on_gpu: bool) -> list[ProgramForm]:
     kept = []
     for form in first:
         programs = [table[_kind(form)] for table in tables if _kind(form) in table]
+        # A form that is missing at some size cannot serve all sizes.
         if len(programs) < len(tables):
             continue
         with suppress(ValueError):  # the rewrite does other things at other sizes

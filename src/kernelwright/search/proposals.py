@@ -51,6 +51,7 @@ def _by_saving(program: Program, ordered: Sequence[frozenset[int]]) -> list[froz
     """
     parts = {calls: extract(program, calls).program for calls in ordered}
     texts = {calls: to_text(part) for calls, part in parts.items()}
+    # Equal parts are tuned once, so the saving counts for each place where the part occurs.
     times = Counter(texts.values())
 
     def rank(calls: frozenset[int]) -> tuple[bool, bool, int]:

@@ -315,6 +315,7 @@ def _holds_a_user_of_mode(module: torch.nn.Module) -> bool:
 
 def _uses_mode(part: torch.nn.Module) -> bool:
     if isinstance(part, _DropoutNd):
+        # With p = 0, dropout is the identity in both modes.
         return part.p > 0
     return isinstance(part, _BatchNorm) and part.track_running_stats
 

@@ -30,6 +30,7 @@ class Variant(ProgramForm):
         chosen: tuple[int, ...],
         num_untried: int = 0,
     ) -> "Variant":
+        # `asdict` would turn the programs into dicts.
         facts = {field.name: getattr(form, field.name) for field in fields(ProgramForm)}
         return cls(**facts, tuned=tuned, chosen=chosen, num_untried=num_untried)
 

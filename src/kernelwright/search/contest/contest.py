@@ -55,6 +55,7 @@ class Contest:
     @property
     def _rivals(self) -> list[str]:
         """PyTorch and each right torch.compile, the fastest first."""
+        # A torch.compile with wrong values is no rival, however fast.
         return [name for name in self.ranked if name == EAGER or name in self.right]
 
     @property
@@ -152,6 +153,7 @@ def hold_contest(
     text = _text(task)
     if text is None:
         return Contest(message="torch.compile was not timed: the original has no source text.")
+    # A contest that cannot answer would only use up the rest of the budget.
     if for_s < LEAST_S:
         return Contest(
             message=f"torch.compile was not timed: {max(for_s, 0):.0f} s of the budget were left,"

@@ -105,6 +105,7 @@ class ResultText:
             return self._name(value)
         if isinstance(value, torch.Size):
             return f"torch.Size({tuple(value)})"
+        # True for infinities and NaN, which have no literal.
         if isinstance(value, float) and value - value != 0:
             return f'float("{value}")'
         plain = (
@@ -128,12 +129,14 @@ class ResultText:
     def _name(self, kind: type) -> str:
         """The class, as the file can name it."""
         module, name = kind.__module__, kind.__qualname__
+        # Looked up as the file will look the class up, which finds no local class.
         named: Any = sys.modules.get(module)
         for part in name.split("."):
             named = getattr(named, part, None)
         if named is not kind or module == "__main__":
             raise self._refusal(f"a {kind.__name__}, a class that no file can import")
         if module == self._own_module:
+            # The file gives the class `Model` the name ModelNew.
             return re.sub(r"^Model\.", "ModelNew.", name)
         if module == "builtins":
             return name

@@ -207,6 +207,7 @@ def requested(
         for dim, asked in _dims(spec, value, name):
             place, size_range, size = _place(asked, leaf, dim, value.shape[dim], name)
             places.append(place)
+            # Several dimensions may have one size: the ranges of all of them hold.
             before = ranges.get(place.size, size_range)
             ranges[place.size] = Range(
                 max(before.low, size_range.low), min(before.high, size_range.high)

@@ -91,7 +91,7 @@ class _SplitBody(Body):
         stores = [] if is_at_top else self.full_stores(top)
         rows = self.row_stores()
         wanted = [tensor.node for tensor in (*stores, *rows)]
-        # If reductions are at the top level too, their states are one level higher.
+        # Reductions of the top level have to be merged too, so the prologue goes one level further.
         lines = self._prologue(wanted, top + is_at_top)
         if stores:
             lines += [*self._chunk(), *self.loop(("begin", "end"), [], stores)]

@@ -142,7 +142,6 @@ class TileProgram:
         named += [size for buffer in buffers for size in buffer.sizes]
         read = {name for kernel in kernels for name in kernel.pointers}
         inputs = [value.name for value in self.program.inputs]
-        # The wrapper takes the device from a tensor, also where kernels read none.
         reads = [name for name in inputs if name in read] or inputs[:1]
         guarded = guard([*reads, *(buffer.name for buffer in buffers)])
         part = WrapperPart(

@@ -374,6 +374,7 @@ def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
     family, answer = posed.case.family, posed.answer
     if family == "plain":
         return posed
+    # Where the reference itself overflows, another order of a sum may overflow elsewhere.
     overflows = not all(bool(y.isfinite().all()) for y in answer.outputs.native)
     excuses: dict[str, Any] = {
         # The family "special" asks where NaN appears, so its NaN must be right.

@@ -247,6 +247,7 @@ class _File:
         try:
             with supervised.user_code(f"{_step(what)} of {self.path.name}", supervised.LOAD_S):
                 yield
+        # Such an error names its own place and remedy.
         except KernelwrightError:
             raise
         except SyntaxError as error:
@@ -290,6 +291,7 @@ class _File:
         }
         needed, available = HEADROOM * sum(sizes.values()), available_bytes(device)
         if needed > available:
+            # The largest tensor is the one that a user can make smaller with most effect.
             name = max(sizes, key=lambda name: sizes[name])
             self.fail(
                 f"too big for this machine: {name} {list(tensors[name].shape)} alone is "

@@ -66,6 +66,7 @@ class ProgramTask(Task):
         return drawn if self.change is None else self.change(drawn, seed)
 
     def reference(self, device: torch.device, *, double: bool = False) -> Callee:  # noqa: ARG002
+        # `run` computes in the dtypes of its inputs, so fp64 inputs give the fp64 answer.
         return lambda *tensors: run(self.program, tensors)
 
     def _rounded(

@@ -151,6 +151,7 @@ class CaseStore:
         variants, device = dict(shapes.variants), self.rules.device
         if isinstance(base, ModuleTask) and base.is_redrawn:
             weights = other_weights(base, device, seed)
+            # Each draw of cases takes some of the weights, so all of them come up in turn.
             variants |= dict(dice.sample([*weights.items()], min(NUM_VARIANTS, len(weights))))
         varied = variations(base, self.rules, seed)
         varied = dice.sample(varied, min(NUM_VARIANTS, len(varied)))

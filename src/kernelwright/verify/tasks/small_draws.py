@@ -47,6 +47,7 @@ class _Capped(TorchFunctionMode):
             # A generator of the CPU does not fit the meta device.
             plain = {name: v for name, v in kwargs.items() if name != "generator"}
             wanted = func(*args, **{**plain, "device": "meta"})
+            # The shape is passed by position below.
             kwargs.pop("size", None)
             shape = tuple(min(size, self.cap) for size in wanted.shape)
             if func is torch.randint:
