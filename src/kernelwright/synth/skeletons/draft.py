@@ -65,6 +65,7 @@ class Draft:
                 reads[at] = value = self._value(
                     form.slots[at].kind, named.shape(arranged.shapes[at])
                 )
+                # A shared input: later calls of the skeleton read the same value.
                 if (source := sources[at]) is not None:
                     self._made[source] = value
         results = []

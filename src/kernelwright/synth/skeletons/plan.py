@@ -126,6 +126,7 @@ class SkeletonPlan:
                 try:
                     made_shapes = self._made(alike, sizes, equations)
                     now = self._solved(shapes, equations)
+                # The choice cannot follow this state, so it is no branch.
                 except Contradiction:
                     continue
             now = {**now, **dict(zip(new, made_shapes, strict=True))}

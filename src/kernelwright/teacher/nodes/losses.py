@@ -113,6 +113,7 @@ def _classes(writer: RuleWriter) -> tuple[NodeValue, NodeValue, Dims]:
         for mine, theirs in zip(target.dims, scores.dims, strict=True):
             writer.graph.axes.unite(theirs, mine)
     else:
+        # United axes let a class index meet the scores of its own sample.
         writer.graph.axes.broadcast([dims, target.dims])
     if isinstance(writer.arg("weight"), Ref):
         writer.graph.axes.unite(scores.dims[1], writer.operand("weight").dims[0])

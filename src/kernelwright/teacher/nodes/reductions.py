@@ -156,6 +156,7 @@ def _pooled(kind: str, writer: RuleWriter) -> None:
     value, [result_type] = writer.operand(), writer.call.types
     _, spatial = POOLS[writer.call.op]
     dims = range(result_type.rank - spatial, result_type.rank)
+    # Windows that move are written by `window.pool`.
     if any(result_type.shape[dim] != 1 for dim in dims):
         raise NotWritable("a window that moves")
     reduced = _passing(kind, result_type.dtype)

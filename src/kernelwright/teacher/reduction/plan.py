@@ -99,7 +99,7 @@ def _columns(space: StageSpace, kept: int, length: int) -> list[StageSchedule]:
         schedules.append(
             StageSchedule("looped", rows, min(block, power_of_two(length)), warps, why)
         )
-    # 16 rows of 512 elements are 32 a thread at eight warps, the most of MAX_TILE too.
+    # 16 rows of 512 elements are 32 a thread at eight warps, as in MAX_TILE.
     if length <= 512:
         rows = max(16, 4096 // power_of_two(length)) if inner >= 64 else 16
         why = "what is reduced fits in the tile: read once"

@@ -87,6 +87,8 @@ class Direct(Convolution):
     def _nested(self, lines: list[str], *, is_dense: bool) -> list[str]:
         """The lines inside loops over channels and taps."""
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
+        # A dense tile of 32 x 256 keeps its registers only if the innermost taps alone are
+        # unrolled.
         is_short = not is_dense and prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
         headers = ["for c in range(C):"] if self.counts.taken > 1 else []
         for sweep in moving:

@@ -169,6 +169,7 @@ class Walk:
         """
         product = self.product
         is_plain = only_views(product.program, side.value, COPIES)
+        # Tiles that are loaded as they are keep 16 bits for `tl.dot`.
         widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
         if _is_pulled(product, side):
             body = product.body(view, loop=loop, tag="_tile", widens=widens)

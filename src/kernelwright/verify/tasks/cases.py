@@ -437,6 +437,7 @@ def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
         has_grad=dice.random() < 0.5,
         num_threads=dice.randint(1, MAX_THREADS),
         has_offsets=dice.random() < 0.5,
+        # A candidate may behave well until some day: most clocks are ahead.
         clock_s=dice.choice([0, dice.randrange(MAX_AHEAD_S), dice.randrange(MAX_FAR_AHEAD_S)]),
         traces_memory=number in TRACED,
     )

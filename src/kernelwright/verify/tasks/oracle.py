@@ -281,6 +281,7 @@ def called_in_double(
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seeds every generator that reference code may draw from (PyTorch, `random`, NumPy), and
     restores their states at the end."""
+    # `fork_rng` below restores PyTorch's generators alone.
     states = random.getstate(), np.random.get_state()
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):

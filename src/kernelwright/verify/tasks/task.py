@@ -72,7 +72,7 @@ class Task(ABC):
         drawn = self.draw(seed, device)
         if family == "plain":
             return drawn
-        other = self.draw(derive(seed, "structure") >> 1, device)  # seeds fit in int64
+        other = self.draw(derive(seed, "structure") >> 1, device)
         kept: list[Structure | None] = structures(drawn, other)
         del other  # as large as the inputs
         return list(apply(family, drawn, derive(seed, "family", family), kept))
@@ -147,7 +147,7 @@ class Task(ABC):
         allowed. Inputs move by at most an ulp of fp32, in which kernels compute. Results of
         operators move by an ulp of their type, or half an ulp of 16-bit types. Each `number` gives
         other moves."""
-        salt = derive(seed, "nudge", number) >> 1  # 63 bits: the hash works in int64
+        salt = derive(seed, "nudge", number) >> 1
 
         def moved(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():

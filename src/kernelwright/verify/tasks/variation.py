@@ -287,6 +287,7 @@ def _other_tensor(value: torch.Tensor, generator: torch.Generator) -> torch.Tens
         other = flat ^ (torch.rand(flat.shape, generator=generator) < 0.3)
     elif value.is_floating_point():
         order = torch.randperm(flat.numel(), generator=generator)
+        # Scaled values would not be a mask any more.
         is_mask = torch.unique(flat).numel() <= 2 or not bool(flat.isfinite().all())
         factor = 0.5 + 1.5 * torch.rand(flat.shape, generator=generator)
         other = flat[order] if is_mask else flat * factor.to(flat.dtype)
@@ -392,6 +393,7 @@ def _one_sided_masks(
         def change(inputs: list[Any], seed: int, *, at: int = i) -> list[Any]:
             mask = inputs[at].clone()
             if mask.ndim == 1:
+                # A mask of one dimension is a single row: empty in some draws, full in others.
                 mask.fill_(bool(seed % 2))
             else:
                 # Of a mask that is not contiguous, slices along the first dimension take the place

@@ -40,6 +40,7 @@ def other_arguments(task: ModuleTask) -> Iterator[tuple[str, ModuleTask]]:
                 list(args) if is_keyword else _replaced(list(args), place, new),
                 _replaced(dict(kwargs), place, new) if is_keyword else dict(kwargs),
             )
+            # The guest constructs the candidate from the text of these arguments.
             if are_plain(others) and (other := rebuilt(task, others)):
                 name = ".".join(map(str, place))
                 yield f"argument {name} = {new!r} in place of {value!r}", other

@@ -48,6 +48,7 @@ def other_sizes(
             equal sizes, such as those of queries and values.
     """
     sizes = sorted(sizes_of(first))
+    # Only some of the variants are tried, so their order is drawn.
     dice.shuffle(sizes)
     everywhere: dict[int, list[Resized]] = {}
     turns = [_larger, _single, _smaller, *([_one_sample] if is_drop_in else [])]
@@ -137,6 +138,7 @@ def _resizings(
         name = f"size {new} in place of {size} in dimension {place[1]} of input {place[0]}"
     ways = [(name, task.with_inputs(resizing(with_numbers=False)))]
     numbers = resizing(with_numbers=True)
+    # Without a number of this size, the second way would equal the first.
     if any(_swapped(v, size, new) != v for v in first if not isinstance(v, torch.Tensor)):
         ways.append((f"{name}, numbers too", task.with_inputs(numbers)))
     if not isinstance(task, ModuleTask) or task.get_arguments is None:

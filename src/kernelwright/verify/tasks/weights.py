@@ -75,6 +75,7 @@ def redraw_weights(
             is_sorted = table.ndim == 1 and bool((table[1:] >= table[:-1]).all())
             table.copy_(moved.sort().values if is_sorted else moved)
         for codes in _quantised(module):
+            # A permutation keeps the codes in the range for which their scales were made.
             order = torch.randperm(codes.numel(), generator=generator).to(codes.device)
             codes.copy_(codes.flatten()[order].view(codes.shape))
     return module
