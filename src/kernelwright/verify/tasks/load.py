@@ -186,7 +186,7 @@ def _from_factory(spec: str, training: bool | None) -> ProgramTask:
 class _File:
     """A user's Python file, imported under a name of its own.
 
-    Every method raises `UsageError`, with file, line and remedy, where the file does not serve.
+    Where the file does not serve, methods raise `UsageError` with file, line and remedy.
     """
 
     def __init__(self, path: Path) -> None:

@@ -53,7 +53,6 @@ class Ties(PlainDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        # Only an order that PyTorch leaves open can decide an answer by chance.
         is_stable = (kwargs or {}).get("stable", False)  # then the order of ties is no choice
         if func.overloadpacket.__name__ in ORDERS and args[0].ndim and not is_stable:
             self.are_seen |= _has_equal(args[0], func, args, kwargs or {})

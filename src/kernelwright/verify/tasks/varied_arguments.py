@@ -90,8 +90,6 @@ def _other_values(value: Any, texts: list[str]) -> list[Any]:
         return [value + 1, *([value - 1] if value > 1 else [])]
     if isinstance(value, str):
         return [text for text in texts if text != value][:MAX_TEXTS]
-    # The first value is no round number, which a kernel could hold by chance; the second helps at
-    # 0.
     # No round numbers, which a kernel could hold by chance.
     return [1.7 * value + 0.1, value + 1.5] if math.isfinite(value) else []
 

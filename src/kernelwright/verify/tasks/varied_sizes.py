@@ -75,7 +75,6 @@ def other_sizes(
 def _larger(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
     """Yields a size beyond the next power of two, where a kernel with one block of fixed size
     fails. Above `MAX_GROWN` the size grows by a few elements only."""
-    # The least power of two that is not below the size.
     beyond = 1 << (size - 1).bit_length()
     yield beyond + dice.randint(1, 3) if beyond <= MAX_GROWN else size + dice.randint(1, 3), None
 
