@@ -133,9 +133,11 @@ def _delivered(
     delivery = _delivery(module, whole, example, outcome)
     optimized = attach(module, delivery)
     may_wait = not is_interrupted and outcome.verdict.accepted
+    # A graph has fixed sizes, so it cannot serve sizes that vary.
     if may_wait and whole.sizes is None and can_be_graphed(whole.lowered):
         try:
             optimized = _faster(module, delivery, outcome.verdict, example)
+        # The launched module is right already, so only the choice of a graph is lost.
         except KeyboardInterrupt:
             raise SearchInterrupted(optimized) from None
     if is_interrupted:

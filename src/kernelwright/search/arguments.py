@@ -32,6 +32,7 @@ def call_of(
         return tuple(example_inputs), kwargs
     if isinstance(example_inputs, Mapping):
         names = inspect.signature(module.forward).parameters
+        # An empty mapping names no parameter, so it is the argument itself.
         if example_inputs and all(name in names for name in example_inputs):
             return (), {**example_inputs, **kwargs}
         return (example_inputs,), kwargs

@@ -50,6 +50,7 @@ class Tuner:
         """Tune a fragment: {"text", "scope", "limit", "seed", "for_s"} -> the entry of a library
         as {"payload", "source"}; {"undecided": why} where the machine or the deadline decided."""
         program, text = parse(job["text"]), job["text"]
+        # The search's own seed: a worker tries the candidates that the search would try.
         tuned = tune(
             extract(program, range(len(program.calls))),
             self._judge,
@@ -87,6 +88,7 @@ class Workers:
         Raises:
             UsageError: Ray is not installed, there is no cluster, or the cluster has no GPU.
         """
+        # The type alone, because each worker has a GPU of its own.
         device = device_named(rules["device"]).type
         factory = Factory(TUNER, {**rules, "device": device})
         return one_a_gpu(factory, device, self.number, self.cluster)
@@ -123,9 +125,11 @@ def tuned_elsewhere(
             left_s = begun_until.left_s()
             if left_s <= 0:
                 return
+            # The time is set when the job is handed out, so a late job has less of it.
             yield str(number), job | {"for_s": min(left_s, JOB_S)}
 
     for done in workers.run(timed()):
+        # The executor gives a job up after several lost workers.
         if done.answer is None:
             yield done.failure
         elif "undecided" in done.answer:

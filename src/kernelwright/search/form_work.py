@@ -43,6 +43,9 @@ class FormWork:
 
 
 def candidates_each(planned_s: float, num_proposals: int) -> int:
-    """By the time that a form was to have: what is written never depends on the clock."""
+    """The candidates of each source for a fragment, from the planned seconds of a form.
+
+    The plan counts and not the clock, so equal searches write equal candidates.
+    """
     affordable = planned_s / (CANDIDATE_S * max(num_proposals, 1))
     return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)

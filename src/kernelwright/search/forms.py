@@ -82,6 +82,7 @@ def sized_forms(sized: SizedProgram, *, on_gpu: bool) -> list[ProgramForm]:
     kept = []
     for form in first:
         programs = [table[_kind(form)] for table in tables if _kind(form) in table]
+        # A form that is missing at some size cannot serve all sizes.
         if len(programs) < len(tables):
             continue
         with suppress(ValueError):  # the rewrite does other things at other sizes
@@ -180,6 +181,7 @@ def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[Pro
     if not on_gpu:
         return [plain]
     others = [_form(program, base, layout) for layout in _REWRITES]
+    # A layout whose rewrite changed nothing would repeat the plain form.
     return [*(form for form in others if form.rewrites[-1:] == (form.layout,)), plain]
 
 
@@ -190,6 +192,7 @@ def _form(program: Program, base: Simplified, layout: str, *, joins: bool = True
         rewrites.append(join_attention.__name__)
     for rewrite in (split_conv_bias, spell_out_attention):
         longer = rewrite(current)
+        # Both rewrites only split calls, so an equal number of calls means no change.
         if len(longer.calls) > len(current.calls):
             current = longer
             rewrites.append(rewrite.__name__)

@@ -90,6 +90,7 @@ def optimize_target(
     job = SearchJob.of(options, budget, steps, library, hold)
     load = cache(partial(_load, job, spec, sized))
     with terminating():
+        # The target is loaded first, because its program is a part of the library's key.
         known = job.shelf.known_module(load(), options.budget_s) if library is not None else None
         if known is not None:
             return _write_known(known, out, budget)
@@ -149,6 +150,7 @@ def judges(
         judge = stack.enter_context(Judge(options, hold=hold, trusted=is_trusted))
         teacher_judge = judge
         if sources.has_models and sources.has_teacher:
+            # Both judges draw the same inputs, so that their verdicts can be compared.
             same_inputs = replace(options, seed=judge.seed)
             teacher_judge = stack.enter_context(
                 Judge(same_inputs, hold=hold, trusted=not has_foreign)
@@ -293,6 +295,7 @@ def _settled(
             whole, contest = settling.beside_compile(searched)
         else:
             whole = settling.alone(searched)
+    # No kernel is kept, so the fastest right form of the original takes their place.
     if whole.served is ServedForm.ORIGINAL:
         whole = _best_original(whole, contest, target)
     return searched, whole, contest

@@ -56,6 +56,7 @@ class Delivery:
         """The class of modules that compute with this."""
         name = f"Optimized{self.kind.__name__}"
         members: dict[str, Any] = {"_kernelwright_delivery": self}
+        # A class with its own view in notebooks keeps this view.
         if not hasattr(self.kind, "_repr_html_"):
             members["_repr_html_"] = _html
         return type(name, (_Optimized, self.kind), members)
@@ -68,6 +69,7 @@ class Delivery:
         """
         leaves, spec = pytree.tree_flatten((args, kwargs))
         tensors = tensors_of(leaves)
+        # Kernels have no backward: results without a history would silently train nothing.
         if torch.is_grad_enabled() and any(
             tensor.requires_grad for tensor in (*tensors, *module.parameters())
         ):
@@ -139,6 +141,7 @@ class _Optimized(torch.nn.Module):
 
 def attach(module: torch.nn.Module, delivery: Delivery) -> torch.nn.Module:
     """A shallow copy of the module, of a subclass of its class, that computes with the delivery."""
+    # Shallow, so that parameters and buffers are those of the original.
     optimized = copy.copy(module)
     optimized.__class__ = delivery.module_class
     if "forward" in vars(module):  # would hide the class's forward
@@ -149,6 +152,7 @@ def attach(module: torch.nn.Module, delivery: Delivery) -> torch.nn.Module:
 
 def _restored(delivery: Delivery) -> torch.nn.Module:
     """An optimized module without its state, as pickle makes objects."""
+    # A process that unpickles a module has not registered the containers of its inputs and results.
     structures.register_kinds(delivery.lowered.in_spec, delivery.lowered.out_spec)
     return delivery.module_class.__new__(delivery.module_class)
 

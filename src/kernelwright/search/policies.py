@@ -91,6 +91,7 @@ def policy(spec: str) -> Policy:
         return Several([policy(name) for name in names])
     if spec == TEACHER:
         return Teacher()
+    # Imported here, because a search without models should not wait for their libraries.
     if spec == EMBEDDED or spec.startswith(PATH):
         from kernelwright.policy.local import LocalModel
 

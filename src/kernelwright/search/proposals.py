@@ -43,11 +43,15 @@ def _without_outer_views(
 
 
 def _by_saving(program: Program, ordered: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    """Where a library may stay and times decide, there is seldom time for all: of those that no
-    other contains, and then of the others, those come first that save most traffic wherever they
-    occur; those with a dense convolution last of all, since few of them win and each takes long."""
+    """The fragments in the order of trial, because there is seldom time for all.
+
+    Fragments that no other contains come first, and among these the fragments that save the most
+    traffic over all their occurrences. Fragments with a dense convolution come last: few of them
+    win, and each takes long.
+    """
     parts = {calls: extract(program, calls).program for calls in ordered}
     texts = {calls: to_text(part) for calls, part in parts.items()}
+    # Equal parts are tuned once, so the saving counts for each place where the part occurs.
     times = Counter(texts.values())
 
     def rank(calls: frozenset[int]) -> tuple[bool, bool, int]:
@@ -59,7 +63,7 @@ def _by_saving(program: Program, ordered: Sequence[frozenset[int]]) -> list[froz
 
 
 def _is_dense(call: Call) -> bool:
-    """A convolution over all channels: what libraries have their best kernels for."""
+    """Whether a call is a convolution in one group, for which libraries have their best kernels."""
     is_convolution = not call.is_extern and call.operator.family == "convolution"
     return is_convolution and call.arg("groups") == 1
 
@@ -72,8 +76,11 @@ def gaps(
     *,
     has_models: bool,
 ) -> list[frozenset[int]]:
-    """Fragments, not tried yet, of the calls that no chosen one holds: lone calls too where nothing
-    may stay in PyTorch; elsewhere those that models failed to write as part of something larger."""
+    """Fragments of the calls that no chosen fragment holds, without those that were tried.
+
+    In pure mode single calls are among them. Else only models get such fragments: parts of larger
+    fragments that they failed to write.
+    """
     every = judge.rules.mode == "pure"
     if not (every or has_models):
         return []

@@ -38,6 +38,7 @@ def refined(
             seed=number,
             for_s=REFINING_SHARE * left_s,
         )
+        # Without a new answer, the next question would be the same.
         if not num_new:
             break
         further = tune(

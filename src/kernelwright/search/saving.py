@@ -35,6 +35,7 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of pickled tree specs
             torch.save(module, part)
+        # In the archive itself, so that `load` can read the format before anything is unpickled.
         with zipfile.ZipFile(part, "a") as archive:
             folder = archive.namelist()[0].partition("/")[0]  # PyTorch allows one folder
             archive.writestr(f"{folder}/{FACTS}", json.dumps(facts))
@@ -73,6 +74,7 @@ def load(path: str | os.PathLike[str]) -> torch.nn.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
+            # None leaves each tensor on the device from which it was saved.
             device = None if torch.cuda.is_available() else "cpu"
             module: torch.nn.Module = torch.load(place, map_location=device, weights_only=False)
     except (ImportError, AttributeError) as error:
@@ -127,4 +129,5 @@ def _deciding(environment: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a verdict on a kernel depends on."""
     gpu = environment["gpu"]
     versions = {name: environment["versions"][name] for name in ("torch", "triton")}
+    # The driver and the memory follow the name; they are no reason to verify again.
     return {"the GPU": gpu and gpu.partition(",")[0], **versions}

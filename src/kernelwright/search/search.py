@@ -98,12 +98,12 @@ class Search:
         self._workers = workers if self._shelf.is_used else None
         self._known: dict[tuple[str, Writers], Tuned] = {}
         self._winners: dict[Hashable, Tuned] = {}
-        """By kind, one that won at some size."""
+        """Kind of fragment (`siblings.kind`) -> the first fragment of the kind that won."""
         self.interruption: KeyboardInterrupt | None = None
         """The Ctrl-C or SIGTERM that ended tuning."""
 
     def spent(self) -> Spent:
-        """Until now."""
+        """The costs of the search until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
         return Spent(self.budget.spent_s(), num_candidates, self._shelf.num_taken)
 
@@ -133,6 +133,7 @@ class Search:
             self._search_forms(program, task, sized, searched)
         except KeyboardInterrupt as interruption:
             self.interruption = interruption
+        # Teacher and models may share a judge, which rests once.
         for judge in {id(judge): judge for judge in self._judges.values()}.values():
             judge.rest()  # the whole is judged in a guest of its own
         plain = ProgramForm(original=program, program=program, layout=CONTIGUOUS)
@@ -480,6 +481,7 @@ class Search:
         """The value of taking a fragment; in pure mode covering an operator outweighs any time."""
         if tuned.winner is None:
             return 0.0
+        # 1e12 is more than any saving, in milliseconds or in bytes.
         covered = len(tuned.fragment.calls) if self.judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
 

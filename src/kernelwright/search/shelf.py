@@ -127,6 +127,7 @@ class Shelf:
         Args:
             is_trusting: as of `keep`.
         """
+        # A trial that the clock cut off may have missed the winner.
         if not tuned.verdicts or tuned.num_cut_off:
             return None
         wins = tuned.winner is not None
@@ -134,6 +135,7 @@ class Shelf:
         if not wins and any(verdict.code in BY_CHANCE for verdict in tuned.verdicts):
             return None
         accepted = (i for i, verdict in enumerate(tuned.verdicts) if verdict.accepted)
+        # A loss is kept with the verdict that says most: on a right candidate, if there is one.
         best = tuned.winner if tuned.winner is not None else next(accepted, 0)
         has_rival = "compiled" in tuned.verdicts[best].times
         if wins and self.rules.device.type == "cuda" and not has_rival:
@@ -155,6 +157,7 @@ class Shelf:
         """The result of an earlier search of the same module with as large a budget on this
         machine."""
         entry = self._ask(lambda library: library.get(self._module_key(target)), None)
+        # A search with a larger budget may find more, so it is not answered from the library.
         return entry if entry is not None and entry.limit >= budget_s else None
 
     def keep_module(
@@ -199,6 +202,7 @@ class Shelf:
         text = "\n".join([target.original, whole, *map(to_text, sized)])
         names = self._names()
         if EMBEDDED in names:
+            # The embedded model keeps its name when its weights change.
             names.append(_weights())
         return self._key(text, MODULE, ",".join(names))
 
@@ -212,6 +216,7 @@ class Shelf:
         try:
             return question(self._library)
         except (UsageError, OSError, ValueError, TypeError) as error:
+            # A full disk or a damaged library would fail again at every fragment.
             self._library = None
             self._steps("going on without the library", str(error))
             return otherwise

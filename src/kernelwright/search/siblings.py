@@ -20,8 +20,11 @@ _SIZES = frozenset({"shape", "size", "normalized_shape"})
 
 
 def kind(program: Program) -> Hashable:
-    """The same for programs with canonical names that differ in sizes alone, so that a writer has
-    the same forms for them. Which dimensions have one position is no matter of size."""
+    """A key that is equal for programs of canonical names that differ in sizes alone.
+
+    A writer has the same forms for such programs. A dimension of one element is another kind,
+    because it broadcasts.
+    """
     return (
         tuple(_pattern(value.type) for value in program.inputs),
         tuple(
@@ -47,12 +50,16 @@ def taken_over(
     rules: Rules,
     writing: Writing,
 ) -> Tuned | None:
-    """The fragment with the schedule that won for another of its kind; None where the writers have
-    none for it, or sums of products decide: which schedule is fast there is a matter of sizes."""
+    """The fragment with the schedule that won for another fragment of its kind.
+
+    None if the writers have no candidate, or if the fragment has a product: there the sizes decide
+    which schedule is fast.
+    """
     program, best = fragment.program, like.best
     if best is None or like.winner is None or any(call.is_product for call in program.calls):
         return None
     written, _ = sources.written(program, rules, writing)
+    # Not every schedule exists at every size; then the teacher's first choice is taken.
     alike = [kernel for kernel in written if kernel.schedule == best.schedule] or written
     if not alike:
         return None
@@ -62,6 +69,7 @@ def taken_over(
         fragment=fragment,
         family=like.family,
         candidates=(alike[0],),
+        # The times belong to the other sizes, so the verdict has none.
         verdicts=(replace(verdict, times={}, speedup_interval=None, noise=None),),
         winner=0,
         reason=f"not timed itself, like a fragment of the same calls: {like.reason}",

@@ -140,6 +140,7 @@ class Sources:
             begin_s = worked_s()
             self._models += [policy(name) for name in self._unloaded]
             self._unloaded.clear()
+            # Loading takes a part of the models' time.
             for_s = for_s and max(for_s - (worked_s() - begin_s), 0.0)
         new = {to_text(program): program for program in programs}
         new = {text: program for text, program in new.items() if text not in self._answers}
@@ -153,6 +154,7 @@ class Sources:
             for text, of_one in zip(new, answers, strict=True):
                 written[text] += [(model.name, answer) for answer in of_one]
         self._answers |= written
+        # Without a writer the search could only return the original, so it fails instead.
         if not (self._models or self.has_teacher or any(self._answers.values())):
             raise InfraError("; ".join(map(str, self.failed)))
 
@@ -300,5 +302,6 @@ def _rank(settled: tuple[Answer, Verdict | None]) -> tuple[int, float]:
 
 
 def _add(found: list[list[Answer]], answers: Sequence[Sequence[Answer]]) -> None:
+    # A model that was interrupted has answered only the first requests.
     for of_one, more in zip(found, answers, strict=False):
         of_one += more

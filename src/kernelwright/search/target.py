@@ -105,6 +105,8 @@ def _flat(path: Path, task: ProgramTask, sized: SizedProgram | None) -> Target:
     text = path.read_text(encoding="utf-8")
     compiled = text
     if sized is not None:
+        # torch.compile must serve all sizes, so attributes that depend on sizes are expressions
+        # here.
         compiled = emit.flat_file(text, compose(sized.spelled, []).source)
     return Target(
         name=path.name,
@@ -313,6 +315,7 @@ def _holds_a_user_of_mode(module: torch.nn.Module) -> bool:
 
 def _uses_mode(part: torch.nn.Module) -> bool:
     if isinstance(part, _DropoutNd):
+        # With p = 0, dropout is the identity in both modes.
         return part.p > 0
     return isinstance(part, _BatchNorm) and part.track_running_stats
 
@@ -320,6 +323,7 @@ def _uses_mode(part: torch.nn.Module) -> bool:
 def _lower_in_other_mode(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Lowered:
+    # `train` sets all submodules alike, also those that the user keeps in another mode.
     modes = {submodule: submodule.training for submodule in module.modules()}
     try:
         return lower(module.train(not module.training), args, kwargs)

@@ -57,7 +57,7 @@ class Tuned:
 
     @property
     def eager(self) -> Timing | None:
-        """The fragment in PyTorch."""
+        """The times of the fragment in PyTorch; None where nothing was timed."""
         return next((v.times["reference"] for v in self.verdicts if v.times), None)
 
     def beside(self, other: "Tuned") -> "Tuned":
@@ -94,6 +94,7 @@ def stays(program: Program, judge: Judge, *, tries_useless: bool = False) -> str
     Args:
         tries_useless: judge candidates for a fragment that saves no traffic all the same.
     """
+    # On a GPU such a read ends the process of the judge.
     if not stay_in_range(program):
         return "on random inputs it may read outside of its tables"
     if judge.on_gpu or judge.rules.mode == "pure":
@@ -129,11 +130,13 @@ def tune(
     with stage("write"):
         writing = replace(writing, limit=affordable(judge, writing.limit))
         candidates, unread = sources.written(program, judge.rules, writing)
+    # Equal texts are judged once. Kernels of the library come first.
     candidates = list({candidate.source: candidate for candidate in (*first, *candidates)}.values())
     if not judge.on_gpu:
         candidates.sort(key=lambda candidate: moved_bytes(program, candidate))
     begin_s = time.monotonic()
     verdicts, num_cut_off = _screened(program, candidates, judge, deadline)
+    # Without a GPU, judging ends at the first right candidate.
     judged = candidates[: len(verdicts)]
     tuned = Tuned(
         fragment=fragment,
@@ -176,8 +179,10 @@ def other_sizes(programs: Sequence[Program], fragment: Fragment) -> list[Program
         programs: the whole program of the fragment, at other sizes.
     """
     parts = dict.fromkeys(extract(program, fragment.calls).program for program in programs)
+    # At the size of the example the kernel has been judged already.
     parts.pop(fragment.program, None)
     by_size = sorted(parts, key=Program.bytes_fused)
+    # A single part is both the largest and the smallest, and is returned once.
     return by_size[-1:] + by_size[:-1][:1]
 
 
@@ -272,6 +277,7 @@ def _fastest(
     if before - after < least_share * before:
         return None, f"stays PyTorch: best {after:.4g} ms, {rival} {before:.4g} ms", 0.0
     speed = f"{before / after:.2f}x of {rival}: {before:.4g} -> {after:.4g} ms"
+    # `combine` leaves out fragments without a saving, but in pure mode a slower kernel may win.
     return best, speed, max(before - after, 1e-6)
 
 

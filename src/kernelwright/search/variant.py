@@ -30,6 +30,7 @@ class Variant(ProgramForm):
         chosen: tuple[int, ...],
         num_untried: int = 0,
     ) -> "Variant":
+        # `asdict` would turn the programs into dicts.
         facts = {field.name: getattr(form, field.name) for field in fields(ProgramForm)}
         return cls(**facts, tuned=tuned, chosen=chosen, num_untried=num_untried)
 
@@ -87,6 +88,6 @@ class Whole:
     verdict: Verdict
     served: ServedForm = ServedForm.KERNELS
     launched_ms: float | None = None
-    """Where the source is a CUDA graph: of the same kernels, launched one by one."""
+    """Milliseconds of the same kernels launched one by one, where the source is a CUDA graph."""
     contender: str | None = None
     """Its name in the contest (`search.contest.contest`), where it took part."""

@@ -69,6 +69,7 @@ def main() -> None:
     _end_with_parent()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what other code prints is no answer
+    # The guests' server loads the compiler for seconds, beside the search that writes the job.
     threading.Thread(target=_start_guests, daemon=True).start()
     text = sys.stdin.read()
     if not text:
@@ -128,6 +129,7 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
             COMPILED: CalledContender(compiled),
         }
         if device.type == "cuda":
+            # The peak of the warm calls says how much memory a guest will need (`num_guests`).
             torch.cuda.reset_peak_memory_stats(device)
         failed = warm(contenders, inputs)
         peak_bytes = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
@@ -136,6 +138,7 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         # Later steps add to `failed` and `right`, so the second answer has the additions.
         shared_fields = {"failed": failed, "right": right, "moves_layouts": moves_layouts}
         yield {"samples": _samples(contenders, failed, draw, rounds=FIRST_ROUNDS), **shared_fields}
+        # CUDA graphs have fixed sizes.
         has_graphs = passes and COMPILED not in failed and not job["is_sized"]
         if has_graphs and waits(compiled, inputs):
             try:
@@ -209,6 +212,7 @@ def right_compiled(
         compiled: Call = torch.compile(original, dynamic=dynamic, options=options)
         if is_right(task, compiled, original, rules):
             return compiled, True, options is None
+        # The compiled code of this try must not serve the next try.
         torch.compiler.reset()
     return torch.compile(make(), dynamic=dynamic), False, True
 

@@ -18,7 +18,7 @@ from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.task import ModuleTask, Task
 
 LEAST_S = 12.0
-"""A process that loads torch, compiles one small kernel and takes times needs about this long."""
+"""The least seconds for a contest: loading torch, compiling one small kernel, taking times."""
 EAGER, COMPILED, COMPILED_GRAPHS = "eager", "compiled", "compiled_graphs"
 """Contenders beside our wholes: PyTorch, torch.compile of the original, and torch.compile that
 replays CUDA graphs (`search.contest.graph_trees`), where launches are what takes the time."""
@@ -55,6 +55,7 @@ class Contest:
     @property
     def _rivals(self) -> list[str]:
         """PyTorch and each right torch.compile, the fastest first."""
+        # A torch.compile with wrong values is no rival, however fast.
         return [name for name in self.ranked if name == EAGER or name in self.right]
 
     @property
@@ -152,6 +153,7 @@ def hold_contest(
     text = _text(task)
     if text is None:
         return Contest(message="torch.compile was not timed: the original has no source text.")
+    # A contest that cannot answer would only use up the rest of the budget.
     if for_s < LEAST_S:
         return Contest(
             message=f"torch.compile was not timed: {max(for_s, 0):.0f} s of the budget were left,"
@@ -175,6 +177,7 @@ def hold_contest(
     return Contest(
         samples=answer["samples"],
         failed=answer["failed"],
+        # A form that was right in two cases may still have failed in a timed call.
         right=[name for name in answer["right"] if name not in answer["failed"]],
         moves_layouts=answer["moves_layouts"],
         message=f"torch.compile fails on this program: {short(failed)}" if failed else "",

@@ -74,7 +74,7 @@ def _compiled(variant: Variant, text: str, write: Callable[[str], str]) -> Conte
 
 
 def _leaves_work(variant: Variant) -> bool:
-    """Inductor has calls to compile, and none of them is a recurrent layer."""
+    """Whether Inductor has calls to compile, and none of them is a recurrent layer."""
     return not (_is_one_fragment(variant) or _unrolls(variant))
 
 
@@ -85,13 +85,13 @@ def _with_half(variant: Variant) -> Variant:
 
 
 def _is_one_fragment(variant: Variant) -> bool:
-    """One fragment holds all calls of the program: Inductor has nothing to compile."""
+    """Whether one fragment holds all calls of the program, so that Inductor has nothing to do."""
     kept = [variant.tuned[i].fragment.calls for i in variant.chosen]
     return len(kept) == 1 and len(kept[0]) == len(variant.program.calls)
 
 
 def _unrolls(variant: Variant) -> bool:
-    """A recurrent layer is in no chosen fragment. Inductor would compile a copy of each step."""
+    """Whether a recurrent layer is in no chosen fragment: Inductor would compile each step anew."""
     kept = frozenset[int]().union(*(variant.tuned[i].fragment.calls for i in variant.chosen))
     calls = variant.program.calls
     return any(calls[i].op in RECURRENT for i in range(len(calls)) if i not in kept)

@@ -55,7 +55,7 @@ def waits_for_launches(call: Call, inputs: list[Any]) -> bool:
 
 
 def can_be_copied(result: object) -> bool:
-    """All of a call's results are tensors and constants in containers that PyTorch knows, so that
-    `replayed` finds every tensor."""
+    """Whether all results of a call are tensors and constants in containers that PyTorch knows, so
+    that `replayed` finds every tensor."""
     plain = (torch.Tensor, int, float, str, type(None))  # bool is an int
     return all(isinstance(leaf, plain) for leaf in tree_leaves(result))

@@ -51,6 +51,7 @@ class ContestProcess:
         Raises:
             KeyboardInterrupt: after the process was ended.
         """
+        # Mostly the process was started ahead. Else the contest pays for its imports.
         process = self._running()
         try:
             answer, log = process.communicate(json.dumps(job), timeout=for_s)
@@ -72,6 +73,7 @@ class ContestProcess:
                 f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
                 " budget ended."
             )
+        # The last line of a traceback names the error.
         reason = (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
         return f"torch.compile was not timed: the process that times it failed: {short(reason)}"
 
@@ -91,6 +93,7 @@ class ContestProcess:
 
 def kill_group(process: "subprocess.Popen[str]") -> None:
     """Kill a process that leads a session, with all that it started."""
+    # The process may have ended already, with all that it started.
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -41,6 +41,8 @@ class Settling:
         if any(entry.name in contest.samples for entry in contenders):
             whole = self._after(contest, contenders)
         else:
+            # No whole was timed, but the originals were: the judge's times must reach the faster of
+            # them.
             self.wholes.bar = contest.bar
             whole = self.alone(searched)
         is_untimed = bool(whole.variant.chosen) and whole.contender is None
@@ -65,6 +67,7 @@ class Settling:
                 self.wholes.deadline = Deadline(clock_s=time.monotonic() + SETTLING_S)
             try:
                 variants = list(searched)
+                # Ranking screens all forms on the GPU, for which there is no time after Ctrl-C.
                 if self.search.interruption is None:
                     variants = self.wholes.ranked(variants)
                 return self.wholes.settle(variants, self.target)

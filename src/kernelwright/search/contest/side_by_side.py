@@ -107,6 +107,7 @@ def compile_ahead(call: Call, inputs: list[Any]) -> None:
 
     def backend(graph: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Call:
         compile_fx(graph, examples)
+        # Only the compiler's cache is wanted: other processes may be taking times on the GPU.
         raise _CompiledError
 
     with suppress(Exception):  # torch.compile wraps ours in its own
@@ -139,6 +140,7 @@ def warm(contenders: Mapping[str, Contender], inputs: list[Any]) -> dict[str, st
                     contender.time()
                 contender.release()
         except Exception as error:
+            # A baseline may fail. Without PyTorch or our code there is nothing to compare.
             if name not in COMPILE_MODES:
                 raise
             failed[name] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]

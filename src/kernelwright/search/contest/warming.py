@@ -145,6 +145,7 @@ def num_guests(device: torch.device, call_bytes: int) -> int:
     """
     if device.type != "cuda":
         return MAX_GUESTS
+    # Memory that PyTorch has cached in this process would count as taken.
     torch.cuda.empty_cache()
     free_bytes, _ = torch.cuda.mem_get_info(device)
     return max(1, min(MAX_GUESTS, free_bytes // (call_bytes + CONTEXT_BYTES)))

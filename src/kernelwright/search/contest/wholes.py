@@ -106,6 +106,7 @@ class Wholes:
         waiting = deque((contender, 1) for contender in variants if contender.chosen)
         while waiting:
             variant, num_back = waiting.popleft()
+            # The first whole is judged in any case, or the search would have no verdict at all.
             if self.refused and self._is_late():
                 self.left_out.append("Other combinations of the kernels were not judged.")
                 break
@@ -162,6 +163,8 @@ class Wholes:
                 return whole
             self.refused.append(whole)
             fewer = entry.variant.without_least(whole.verdict)
+            # The same kernels without a graph are an entry of their own, so they are not tried
+            # twice.
             if fewer.chosen and not entry.is_graph:
                 rejected.append(fewer)
         if rejected and not self._is_late():
@@ -329,8 +332,8 @@ def _is_scaled_down(verdict: Verdict) -> bool:
 
 
 def saves(variant: Variant) -> bool:
-    """By the estimate the variant launches fewer kernels or moves fewer bytes than the original,
-    and no more of the other."""
+    """Whether the variant, by the estimate, launches fewer kernels or moves fewer bytes than the
+    original, and no more of the other."""
     moved = traffic_record(variant)["bytes"]
     chosen = [variant.tuned[i] for i in variant.chosen]
     launches = eager_launches(variant.program.calls) - eager_launches(variant.original.calls)

@@ -32,6 +32,7 @@ def guarded(source: str, module: torch.nn.Module, arguments: Arguments) -> str:
     )
     own = [n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
     if own:
+        # Of several definitions of a name, Python keeps the last.
         return _inserted(source, own[-1], _checks(own[-1], module, arguments))
     if "__init__" in vars(type(module)):  # made in another way than by `def`
         return source
@@ -44,6 +45,7 @@ def _checks(init: ast.FunctionDef, module: torch.nn.Module, arguments: Arguments
     known = {node.arg for node in ast.walk(init.args) if isinstance(node, ast.arg)}
     bound = inspect.signature(type(module).__init__).bind(module, *args, **kwargs)
     bound.apply_defaults()
+    # The first argument is the module itself.
     _, *values = bound.arguments.items()
     return [
         f"expect_value({name!r}, {name}, {text})"
@@ -59,13 +61,16 @@ def _inserted(source: str, init: ast.FunctionDef, checks: list[str]) -> str:
     first = init.body[0]
     if ast.get_docstring(init) is not None and len(init.body) > 1:
         first = init.body[1]
+    # A decorated statement begins at its first decorator.
     at = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", []))]) - 1
     lines = lines_of(source)
+    # `ast` counts columns in bytes of UTF-8.
     before = lines[at].encode()[: first.col_offset].decode()
     if before.strip() in ("", "@"):  # the statement has lines of its own
         indent = before.replace("@", "")
         lines[at:at] = [indent + check for check in checks]
     else:
+        # The body shares the line of `def`, so the checks come before it with semicolons.
         lines[at] = before + "; ".join([*checks, lines[at].encode()[first.col_offset :].decode()])
     return "\n".join(lines)
 

@@ -131,6 +131,7 @@ def _opened(source: str) -> tuple[str, str]:
     """(module docstring, the rest without `if __name__ == "__main__":` blocks)."""
     lines = lines_of(source)
     body = ast.parse(source).body
+    # From the end, so that the line numbers of earlier statements stay right.
     for node in reversed(body):
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
             lines[node.lineno - 1 : node.end_lineno] = []
@@ -193,11 +194,15 @@ class _Original:
         if is_kept:
             for node in self.definitions:
                 at = node.lineno - 1
+                # The name of the method is the first word "forward" after `def`.
                 lines[at] = re.sub(r"\bforward\b", ORIGINAL, lines[at], count=1)
+            # The class assigns `forward = ...`: the old value gets its new name before the method
+            # hides it.
             if not self.definitions and not self._is_inherited:
                 added = [f"{indent}{ORIGINAL} = forward", *added]
             added = ["", *added]
         elif last is not None:
+            # The decorators of the old forward go with it.
             first = min((d.lineno for d in last.decorator_list), default=last.lineno)
             start = first - 1
         lines[start:end] = added

@@ -74,6 +74,7 @@ def forward_of(
     signature = signature_text(module.forward)
     names = _parameter_names(signature)
     users = _users(lowered, names)
+    # `run_kernels` returns only what the caller gets, so results have other positions there.
     places = {position: i for i, position in enumerate(_given_out(lowered))} if is_graphed else {}
     results = ResultText(
         own_module,
@@ -104,6 +105,7 @@ def _preamble(composed: str, guard: Guards, run_kernels: list[str], method: list
     text = "\n".join([*run_kernels, *method])
     parts = [composed.rstrip(), *guard.helpers]
     parts += [helper for name, helper in RESULTS.items() if f"{name}(" in text]
+    # The file imports only what its text names.
     if "OrderedDict(" in text:
         parts[0] = "from collections import OrderedDict\n\n" + parts[0]
     if "warnings.warn(" in text:
@@ -118,6 +120,7 @@ def _preamble(composed: str, guard: Guards, run_kernels: list[str], method: list
 
 def _captured_call() -> tuple[str, str]:
     """The imports of `search.contest.captured` but torch, which kernels import, and its code."""
+    # Comments for type checkers mean nothing in the user's file.
     text = re.sub("  # type: .*", "", inspect.getsource(captured))
     begin, end = text.index("import weakref"), text.index("\nimport torch\n")
     return text[begin:end], text[text.index("Tensors =") :].rstrip()
@@ -231,6 +234,7 @@ def _values_text(values: Any) -> str:
     """Numbers in tuples of tuples, or one number."""
     if not isinstance(values, list):
         return _plain_text(values)
+    # Tuples and not lists, because `constant` caches by its arguments.
     return f"({', '.join(map(_values_text, values))}{',' * (len(values) == 1)})"
 
 
@@ -261,6 +265,7 @@ def _returned(
         f"{inputs[i]}.copy_({_result(lowered, position, places)})"
         for position, i in lowered.input_mutations
     ]
+    # All results are computed from the old content before an input gets new content.
     if lowered.changed_parts:
         lines += [f"result, changed = {result}, {changed}"]
         lines += [f"become({results.parts[i]}, changed[{i}])" for i in lowered.changed_parts]

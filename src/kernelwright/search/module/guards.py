@@ -102,6 +102,7 @@ def guards(
         for user, (shape, dtype) in zip(users, types, strict=True)
     ]
     conditions += [f"is_value({expression}, {text})" for expression, text in values]
+    # One kernel stands for all: a process compiles all kernels, or interprets all.
     kernel = re.search(r"^@triton\.jit\n+def (\w+)", composed, re.MULTILINE)
     if kernel and users:
         conditions.append(f"can_run({', '.join([kernel[1], *users])})")
@@ -128,6 +129,7 @@ def _types(lowered: Lowered, sizes: Requested | None) -> list[tuple[str, str]]:
         if source.kind != "user":
             continue
         shape = value.type.shape
+        # A complex tensor is carried as pairs of real numbers, in one more dimension.
         if source.dtype in carriers.PAIRS:
             shape = shape[:-1]
         shown = tuple(
@@ -155,6 +157,7 @@ def _out_of_range(
     positions = [source.position for source in lowered.sources if source.kind == "user"]
     expression_of = dict(zip(positions, users, strict=True))
     conditions, first = [], dict[str, str]()
+    # The plainest place of each size comes first, because the other places are checked against it.
     for place in sorted(sizes.places, key=lambda place: (place.scale, abs(place.shift))):
         if place.leaf not in expression_of:
             continue
@@ -166,6 +169,7 @@ def _out_of_range(
             conditions.append(f"{allowed.low} <= {first[place.size]} <= {allowed.high}")
         wanted = first[place.size] if place.scale == 1 else f"({first[place.size]}) * {place.scale}"
         wanted += f" + {place.shift}" if place.shift else ""
+        # The first place of a size would be compared with itself.
         if wanted != length:
             conditions.append(f"{length} == {wanted}")
     if not conditions:  # the program reads no tensor whose sizes vary

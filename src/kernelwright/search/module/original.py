@@ -73,6 +73,7 @@ def factory_compiled(
     """For "package.module:factory": `attach(module)` has torch.compile compile the module."""
     helper = f"{GRAPH_IMPORTS}\n\n{inspect.getsource(replayed)}\n\n" if is_graph else "\n"
     step = f"module.compile({options_text(moves_layouts, is_sized).removeprefix(', ')})"
+    # `Module.compile` always uses torch.compile itself, so `replayed` takes the place of forward.
     if is_graph:
         step = f"module.forward = {_inside('module.forward', moves_layouts, is_graph, is_sized)}"
     return f'''"""No kernel is kept for {spec}: torch.compile is the fastest known."""

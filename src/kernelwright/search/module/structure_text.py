@@ -85,6 +85,7 @@ class ResultText:
         if structures.is_taken_apart(kind):
             names = spec.context
             pairs = [f"{k!r}: {v}" for k, v in zip(names, items, strict=True)]
+            # With fewer or further attributes than its fields, no constructor makes such an object.
             if set(names) != structures.fields_of(kind):
                 return f"built({self._name(kind)}, {_in_braces(pairs, dict)})"
         elif issubclass(kind, dict) and is_dataclass(kind):  # the results of transformers' models
@@ -104,6 +105,7 @@ class ResultText:
             return self._name(value)
         if isinstance(value, torch.Size):
             return f"torch.Size({tuple(value)})"
+        # True for infinities and NaN, which have no literal.
         if isinstance(value, float) and value - value != 0:
             return f'float("{value}")'
         plain = (
@@ -127,12 +129,14 @@ class ResultText:
     def _name(self, kind: type) -> str:
         """The class, as the file can name it."""
         module, name = kind.__module__, kind.__qualname__
+        # Looked up as the file will look the class up, which finds no local class.
         named: Any = sys.modules.get(module)
         for part in name.split("."):
             named = getattr(named, part, None)
         if named is not kind or module == "__main__":
             raise self._refusal(f"a {kind.__name__}, a class that no file can import")
         if module == self._own_module:
+            # The file gives the class `Model` the name ModelNew.
             return re.sub(r"^Model\.", "ModelNew.", name)
         if module == "builtins":
             return name

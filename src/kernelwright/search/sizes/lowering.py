@@ -38,6 +38,7 @@ def lower_at_sizes(module: torch.nn.Module, example: Call, asked: Requested) -> 
     points = asked.points()
     lowered = [_lower_at(module, asked.resized(example, sizes), sizes) for sizes in points]
     first = lowered[0]
+    # PyTorch often computes in another way at size 1, so such points do not decide the program.
     usual = [i for i in range(len(points)) if i == 0 or min(points[i].values()) > 1]
     try:
         check_ties(first, [lowered[i] for i in usual])
@@ -105,6 +106,7 @@ def _value(tensor: torch.Tensor) -> tuple[object, ...]:
 def _texts(lowered: Lowered, asked: Requested) -> dict[str, str]:
     """Expressions of the program's inputs that read the sizes."""
     texts: dict[str, str] = {}
+    # The plainest place of a size comes first: reading it needs no division.
     for place in sorted(asked.places, key=lambda place: (place.scale, abs(place.shift))):
         for value, source in zip(lowered.program.inputs, lowered.sources, strict=True):
             if source.kind == "user" and source.position == place.leaf:

@@ -71,6 +71,7 @@ class Requested:
         The sizes of the example come first, then the ends of the ranges, then sizes between. Size 1
         comes last, because PyTorch often computes in another way there.
         """
+        # Equal requests get equal points.
         draw = Random(0)
         ends = [{name: _least(self.ranges[name]) for name in self.ranges}, *self._highest()]
         between = [
@@ -206,6 +207,7 @@ def requested(
         for dim, asked in _dims(spec, value, name):
             place, size_range, size = _place(asked, leaf, dim, value.shape[dim], name)
             places.append(place)
+            # Several dimensions may have one size: the ranges of all of them hold.
             before = ranges.get(place.size, size_range)
             ranges[place.size] = Range(
                 max(before.low, size_range.low), min(before.high, size_range.high)
@@ -300,6 +302,7 @@ def _place(asked: Any, leaf: int, dim: int, length: int, name: str) -> tuple[Siz
 
 def _finite(high: Any, otherwise: int) -> int:
     """The end of a range; `otherwise` where the range is open."""
+    # torch.export marks an open end by a symbol or by a huge number.
     try:
         return int(high) if high is not None and high < 2**31 else otherwise
     except (TypeError, OverflowError):

@@ -55,6 +55,7 @@ class Signature:
     def _are_in_range(self, leaves: Sequence[Any]) -> bool:
         sizes: dict[str, int] = {}
         for place in self.places:
+            # A length that is no multiple of the scale belongs to no size.
             size, rest = divmod(leaves[place.leaf].shape[place.dim] - place.shift, place.scale)
             if rest or sizes.setdefault(place.size, size) != size:
                 return False

@@ -178,6 +178,7 @@ def traffic_record(variant: Variant) -> Record:
     original, program = variant.original, variant.program
     chosen = [variant.tuned[i] for i in variant.chosen]
     rest = [program.calls[i] for i in sorted(_outside(variant))]
+    # Without kernels the original runs, whatever form was searched.
     if not chosen:
         program, rest = original, list(original.calls)
     return {

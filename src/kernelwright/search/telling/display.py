@@ -67,6 +67,7 @@ def shortened(text: str, columns: int) -> str:
     text = " ".join(text.split())
     if len(text) <= columns:
         return text
+    # At least one letter stays at each end.
     kept = max(columns - len(ELLIPSIS), 2)
     tail = kept // 2
     return text[: kept - tail] + ELLIPSIS + text[len(text) - tail :]
@@ -112,6 +113,7 @@ def _logging(show: OnProgress) -> OnProgress:
 
     def each(step: Progress) -> None:
         facts = _facts(step)
+        # Most steps differ from the step before by the clock alone, which a log does not need.
         if [facts] != last:
             last[:] = [facts]
             logger.info("%s", status(step))
@@ -141,6 +143,7 @@ class TerminalLine:
         spent_s = self._step.spent_s + self._now() - self._since_s
         step = replace(self._step, spent_s=spent_s)
         line = Table.grid(padding=(0, 1))
+        # Three columns are for the spinner and its padding.
         line.add_row(self._spinner, Text(status(step, options.max_width - 3), no_wrap=True))
         yield line
         if step.budget_s:
@@ -165,6 +168,7 @@ class PipeLines:
         if is_new_stage or self._now() - self._written_s >= PIPE_PAUSE_S:
             self._print(step)
         else:
+            # A newer step replaces the step that waits, so lines never lag behind.
             self._waiting = step
 
     def close(self) -> None:
@@ -191,6 +195,7 @@ class NotebookBar:
             bar = f'<progress value="{used:.3f}" max="1" style="width: 100%"></progress><br>'
         shown = {"text/plain": text, "text/html": f"{bar}<code>{html.escape(text)}</code>"}
         if self._handle is None:
+            # IPython is there in notebooks alone, and no dependency of this package.
             show = import_module("IPython.display").display
             self._handle = show(shown, raw=True, display_id=True)
         else:
@@ -198,7 +203,7 @@ class NotebookBar:
 
 
 def _in_notebook() -> bool:
-    """This process is the kernel of a Jupyter notebook."""
+    """Whether this process is the kernel of a Jupyter notebook."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -106,6 +106,7 @@ def _counted(ended: EndedSearch) -> _FragmentCounts:
     for tuned in ended.tuned:
         right += sum(verdict.accepted for verdict in tuned.verdicts)
         reasons.update(str(verdict.code) for verdict in tuned.verdicts if not verdict.accepted)
+        # An answer that the clock cut off is not a wrong answer.
         late = [answer for answer in tuned.unread if answer.reason == Malformed.OUT_OF_TIME]
         reasons.update(answer.reason for answer in tuned.unread if answer not in late)
         cut_off += tuned.num_cut_off + len(late)
@@ -167,6 +168,7 @@ def _unchanged(ended: EndedSearch, counts: _FragmentCounts) -> tuple[str, str]:
     if not counts.proposed:
         names = ", ".join(_kept_in_pytorch(ended.whole.variant)) or "views alone"
         return "nothing_to_fuse", f"Nothing can be fused here: the module computes with {names}."
+    # Time comes before the other causes: a fragment that was not tried might have won.
     if counts.untried or (counts.cut_off and not counts.right and not counts.wrong):
         return "out_of_time", f"{_untried(ended, counts)} {_of_candidates(counts)}".strip()
     if counts.tried and not counts.right:

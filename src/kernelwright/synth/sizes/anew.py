@@ -23,6 +23,7 @@ def named_anew(
         letter: the first letter of the new names.
         hidden: sizes that depend on these variables become new variables too.
     """
+    # A set of sizes: one size in two places stays one size after the renaming, so it counts once.
     uses: dict[Var, set[Size]] = {}
     for size in chain(*shapes, wanted):
         for variable in variables(size):

@@ -100,6 +100,7 @@ class Broadcast:
             slots_left = sum(1 << slot for slot in slots) & ~(axis.wide | axis.ones)
             groups.append(patterns.told_apart(axis, slots_left, is_result_seen))
         for together in product(*groups):
+            # All patterns of a group give these slots the same sizes, so the first stands for all.
             shapes = self._shapes([patterns.items[0] for patterns in together])
             yield HeldChoices(
                 tuple(shapes[slot] for slot in slots),
@@ -129,6 +130,7 @@ class Broadcast:
         for axis, pattern in zip(self._axes, patterns, strict=True):
             for slot in axis.slots:
                 shapes[slot].append(axis.size if pattern[slot] else 1)
+        # Sizes were appended from the last axis on.
         return tuple([tuple(sizes[::-1]) for sizes in shapes])
 
 
@@ -142,7 +144,7 @@ class _Patterns:
             for pattern, weight in zip(menu.values, weights, strict=True)
         ]
         self._fitting: dict[_AxisRead, Weighted[Pattern]] = {}
-        """Those that go with sizes."""
+        """Sizes that are read along the axis -> the patterns that agree with them."""
         self.total = self._fitting_to(_AxisRead(0, 0)).total
 
     def draw(self, axis: _AxisRead, rng: Random) -> Pattern:

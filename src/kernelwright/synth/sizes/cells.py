@@ -40,7 +40,9 @@ class Relaxation:
     """Combinations of cells that may hold solutions."""
 
     def __init__(self, asked: System, weights: Weights, max_entries: int) -> None:
-        """Cut into the finest cells with tables of at most `max_entries`; else the coarsest.
+        """A relaxation with the finest cells whose tables have at most `max_entries` entries.
+
+        If no cells are coarse enough, the coarsest are taken.
 
         Raises:
             Contradiction: no combination of cells can hold a solution.
@@ -54,6 +56,7 @@ class Relaxation:
             # A remainder has no scale: its values weigh the same. Other roots weigh by the measure.
             is_even = root in asked.remainders
             weight = highs - lows + 1 if is_even else weights.between(lows, highs)
+            # Scaled to 1, so that products of many tables stay in the range of a float.
             tables.append(((root,), weight / weight.sum()))
         for scope, may_hold in asked_for:
             tables.append((scope, may_hold(grid(asked, scope, cuts))))
@@ -66,7 +69,7 @@ class Relaxation:
         self._start = np.cumsum([0, *(len(lows) for lows, _ in cuts)])[:-1, None]
 
     def sample(self, num: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
-        """(roots, num) each: the ends of the cells of `num` independent combinations."""
+        """(lows, highs) of the cells of `num` independent combinations; each has (roots, num)."""
         cells = self._elimination.sample(num, rng) + self._start
         return self._lows[cells], self._highs[cells]
 
@@ -91,6 +94,7 @@ def _num_cells(low: int, high: int, ratio: float) -> int:
 @lru_cache(maxsize=1 << 14)
 def cut(low: int, high: int, ratio: float) -> Cut:
     """(lows, highs): the range from low to high, cut into cells with about high / low = ratio."""
+    # Multiples of 0 stay 0, so a range that begins at 0 is cut as if it began at 1.
     shift = 1 - min(low, 1)  # Remainders start at 0
     lows, highs = [], []
     while low <= high:

@@ -76,6 +76,7 @@ def draw_sizes(
         # Floating point first: it leaves out most proposals a batch at a time. `holds` below
         # decides in integers.
         if drawn.shape[1] > _FEW:
+            # Most draws end within the first four proposals, so these arrays are made late.
             check = check or _Check(asked)
             columns = check.survivors(drawn)
         for column in columns:
@@ -107,6 +108,7 @@ def _proposals(asked: System, measure: Weights, rng: np.random.Generator) -> Ite
         return drawn
 
     ends = np.array(asked.ranges[:num_roots], np.int64).reshape(-1, 2, 1)
+    # All sizes are constants, so there is one proposal.
     if not num_roots:
         yield np.zeros((0, 1))
         return

@@ -34,6 +34,7 @@ def plan(num_variables: int, scopes: Sequence[Scope]) -> list[Step]:
     left = set(range(num_variables))
     steps = []
     while left:
+        # The number breaks ties, so that the order does not depend on the order of a set.
         variable = min(left, key=lambda v: (len(neighbours[v]), v))
         left.remove(variable)
         around = neighbours[variable] - {variable}
@@ -98,7 +99,9 @@ def _places(table: Floats, rows: NDArray[np.intp], values: Floats) -> NDArray[np
     of whole rows would take gigabytes.
     """
     low, high = np.zeros(len(rows), np.intp), np.full(len(rows), table.shape[-1])
+    # Each step halves the interval, so this many steps leave one place.
     for _ in range(table.shape[-1].bit_length()):
+        # In a row that has ended, `low` may be the length of the row, which is no index.
         middle = np.minimum((low + high) // 2, table.shape[-1] - 1)
         is_low = (table[rows, middle] <= values) & (low < high)
         low, high = np.where(is_low, middle + 1, low), np.where(is_low, high, middle)

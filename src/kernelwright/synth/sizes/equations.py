@@ -47,7 +47,7 @@ class Equations:
 
     @property
     def num_bound(self) -> int:
-        """Variables that are no roots."""
+        """The number of variables that are no roots."""
         return len(self._bound)
 
     def equate(self, a: Size, b: Size) -> None:
@@ -80,6 +80,7 @@ class Equations:
             return value
         if isinstance(size, int) or self._bound.keys().isdisjoint(variables(size)):
             return size
+        # Only quotients of remainders need the slower way.
         return self._substituted(size) if self.remainders else evaluate(size, self.solved)
 
     def bound(self) -> Iterator[tuple[Var, Size]]:
@@ -107,11 +108,13 @@ class Equations:
                 return least, most
             case SizeProduct():
                 leasts = [self.ends(factor, low)[0] for factor in size.factors]
+                # With a negative factor, the least values do not give the least product.
                 return prod(leasts) if min(leasts) >= 0 else -inf, inf
             case Linear():
                 least = most = size.constant
                 for term, factor in size.terms:
                     ends = self.ends(term, low)
+                    # A negative factor exchanges the ends.
                     least += factor * ends[factor < 0]
                     most += factor * ends[factor > 0]
                 return least, most
@@ -241,6 +244,7 @@ class Equations:
                 exact = term.of - (term - difference * factor) * term.divisor - remainder
                 if isinstance(exact, Expr) and (self._isolate(exact) or self._unround(exact)):
                     return True
+                # Without an equation the remainder would be a root that no size uses.
                 del self.remainders[remainder]
         return False
 
@@ -249,6 +253,7 @@ class Equations:
         candidates = list(self._candidates(difference))
         if not candidates:
             return False
+        # The least divisor leaves the weakest condition: fewer assignments fail it.
         variable, factor = min(candidates, key=lambda candidate: abs(candidate[1]))
         divisor = abs(factor)
         other_side = (factor * variable - difference) * (factor // divisor)
@@ -286,4 +291,5 @@ class Equations:
 
     def _make(self) -> Var:
         self._num_made += 1
+        # No other module makes names that begin with "~".
         return Var(f"~{self._num_made}")

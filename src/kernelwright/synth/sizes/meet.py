@@ -60,6 +60,7 @@ def meet(
         for size, name in zip(have, want, strict=True):
             if not isinstance(name, Var):
                 others.append((size, name))
+            # `setdefault` returns the earlier size, if an operand before has named one.
             elif known.setdefault(name, size) is not size:
                 equations.equate(known[name], size)
     # Names come first. An expression read earlier would get new variables for names that a later
@@ -71,8 +72,7 @@ def meet(
 
 
 def check_size(size: Size, low: int, equations: Equations) -> None:
-    """Check that an open size can still be `low` or more. The size was open when its value was
-    made.
+    """Checks that a size that was open when its value was made can still be `low` or more.
 
     Raises:
         Contradiction: later calls leave only smaller sizes.

@@ -121,6 +121,7 @@ class _SizeReader:
             if not min(limits[0], 1) <= size <= limits[1]:
                 raise Contradiction(f"a size of {size}")
             return size, ()
+        # A known size within the same limits adds no condition.
         if size in self._numbers and limits == self._ranges[self._numbers[size]]:
             return 1, (self._numbers[size],)
         parts = self._taken_apart(size)
@@ -170,6 +171,7 @@ class _SizeReader:
             low, high = self._monomials.get(key, limits)
             self._monomials[key] = max(low, limits[0]), min(high, limits[1])
         elif columns:
+            # Rounded inwards: a column times the factor must lie within the limits.
             self._intersect(columns[0], -(-limits[0] // factor), limits[1] // factor)
         elif not limits[0] <= factor <= limits[1]:
             raise Contradiction(f"{factor} where {limits[0]} to {limits[1]} is asked")
@@ -208,6 +210,7 @@ class _SizeReader:
         low, high = limits
         match size:
             case Quotient():
+                # x // d lies in low .. high if and only if x lies in this range.
                 self._narrow(size.of, (low * size.divisor, (high + 1) * size.divisor - 1))
             case SizeProduct():
                 self._narrow_factors(1, size.factors, limits)
@@ -215,6 +218,8 @@ class _SizeReader:
                 ranges = [IntegerSpan(*self._range(term)) * factor for term, factor in size.terms]
                 whole = sum(ranges, start=IntegerSpan(size.constant, size.constant))
                 for (term, factor), own in zip(size.terms, ranges, strict=True):
+                    # The other terms reach at most whole.high - own.high, and at least whole.low -
+                    # own.low.
                     ends = low - (whole.high - own.high), high - (whole.low - own.low)
                     if factor < 0:
                         ends = -ends[1], -ends[0]
@@ -230,6 +235,7 @@ class _SizeReader:
             return
         most = factor * prod([high for _, high in ranges])
         for part, (low, high) in zip(factors, ranges, strict=True):
+            # most // high is the largest product of the other factors, least // low the smallest.
             bottom, top = -(-limits[0] // (most // high)), limits[1] // (least // low)
             if bottom > low or top < high:
                 self._narrow(part, (bottom, top))

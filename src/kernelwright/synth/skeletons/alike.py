@@ -68,6 +68,7 @@ class Choices:
         groups: dict[_Seen, list[tuple[Way, int]]] = {}
         scale = self._scale(fits)
         for fit in fits:
+            # The pattern orders reads by place, a form orders slots in its own way.
             slots = [fit.reads.index(at) for at in range(len(sight.read))]
             # Forms weigh the same, however many choices each has. Weights are integers, so each
             # form is scaled to the least common multiple: exact, and without fractions.

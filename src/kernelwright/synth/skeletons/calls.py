@@ -93,6 +93,7 @@ class Calls:
         """`weights`: operator -> weight of a call, 1 where not given. `width`: see `Skeletons`."""
         self._forms: dict[_Visible, dict[str, list[Form]]] = {}
         for form in forms:
+            # An operator of weight 0 is in no skeleton, so its forms need no patterns.
             if weights.get(form.op, 1):
                 self._forms.setdefault(_visible(form), {}).setdefault(form.op, []).append(form)
         # Different forms may have the same pattern. All of them are collected before the weights

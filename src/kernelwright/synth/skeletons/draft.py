@@ -65,6 +65,7 @@ class Draft:
                 reads[at] = value = self._value(
                     form.slots[at].kind, named.shape(arranged.shapes[at])
                 )
+                # A shared input: later calls of the skeleton read the same value.
                 if (source := sources[at]) is not None:
                     self._made[source] = value
         results = []
@@ -108,6 +109,7 @@ class Draft:
     def _note_free(self, first: int) -> None:
         for shape in self.shapes[first:]:
             for size in shape:
+                # Only sizes that are open now can become too small later; numbers are checked once.
                 if isinstance(size, Expr) and size not in self._free:
                     now = self.equations.solved(size)
                     if isinstance(now, Expr):

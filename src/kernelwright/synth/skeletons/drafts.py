@@ -56,12 +56,12 @@ class SkeletonDrafts:
         self._all = drafts
         self._plan: SkeletonPlan | None = None
         self._planned = 0
-        """So many of the first calls are."""
+        """The number of first calls that the plan chooses."""
         self._is_coarse = True
         self._reach = 0
-        """Calls up to the last at which a draft was given up."""
+        """The number of calls up to the latest at which a draft was given up."""
         self._lost = 0
-        """Drafts given up within calls that are planned, or before any are."""
+        """The number of drafts given up at a planned call, or before there was a plan."""
 
     def draw(self, rng: Random) -> Draft:
         """One draft: for each call a form and a choice, each drawn uniformly.
@@ -73,6 +73,7 @@ class SkeletonDrafts:
         """
         draft = Draft()
         planned: Iterator[tuple[FittingForm, Arrangement]] = iter(())
+        # A plan takes as long as many drafts, so it is made at the first draw that needs it.
         if self._planned and self._plan is None:
             self._plan = self._ahead()
         if self._plan is not None:

@@ -73,7 +73,7 @@ class SkeletonPlan:
         self._live = _live(calls)
         self._tables: dict[tuple[int, State], Weighted[Branch]] = {}
         self.total = self._table(0, ()).total
-        """Weight of all that may go together; where it is 0, nothing does."""
+        """The weight of all combinations without a visible contradiction; 0 if there are none."""
 
     def draw(self, rng: Random) -> Iterator[tuple[FittingForm, Arrangement]]:
         """A draw for each call, in proportion to the weights; `total` must not be 0."""
@@ -126,6 +126,7 @@ class SkeletonPlan:
                 try:
                     made_shapes = self._made(alike, sizes, equations)
                     now = self._solved(shapes, equations)
+                # The choice cannot follow this state, so it is no branch.
                 except Contradiction:
                     continue
             now = {**now, **dict(zip(new, made_shapes, strict=True))}
@@ -141,6 +142,7 @@ class SkeletonPlan:
             for size in shapes.get(value, ()):
                 # A size that only this call reads cannot contradict anything later. To ignore such
                 # sizes joins many choices into one branch.
+                # Only a lone variable is free of other sizes: a sum or a product binds its parts.
                 is_alone = isinstance(size, Var) and times[size] == 1 and value not in live
                 yield isinstance(size, int) or not (is_alone or self._is_coarse)
 

@@ -136,6 +136,7 @@ def _plain_call(fit: FittingForm) -> _PlainCall:
 
 
 def _first_arrangement(form: Form) -> Arrangement:
+    # In the order of the menus, so a form has one plain call in every process.
     choices = product(*(menu.values for menu in form.menus.values()))
     for values in islice(choices, _TRIED):
         try:

@@ -32,6 +32,7 @@ class Weighted(Generic[T]):
 
     def find(self, number: int) -> T:
         """The item at `number` (0 <= number < total) if items of weight w take w places each."""
+        # `bisect` goes to the right of equal totals, so an item of weight 0 is never returned.
         return self.items[bisect(self._totals, number)]
 
 

@@ -58,6 +58,7 @@ class Flash(TileProgram):
             )
             if isinstance(ref := self.call.arg(parameter), Ref)
         }  # fmt: skip
+        # A value that the program returns twice is stored once.
         self.out, self.outputs = self.call.types[0], tuple(dict.fromkeys(program.outputs))
         self.dtype = self.out.dtype
         self._parts: dict[str, dict[str, str]] = {axis: {} for axis in "bmnev"}
@@ -106,6 +107,8 @@ class Flash(TileProgram):
             name: "q", "k" or "v", which is also the variable of the tile.
         """
         value = self.names[name]
+        # Values that are only moved keep their 16 bits for `tl.dot`. Calls on them are computed in
+        # fp32.
         is_plain = only_views(self.program, value, CUTS)
         body = self.tile(name, widens=not is_plain)
         inner = ("m", "e") if name == "q" else ("n", "e") if name == "k" else ("n", "v")
@@ -135,6 +138,7 @@ class Flash(TileProgram):
         # A single head is shared by all queries; a dimension of size 1 has no position.
         if own == (1,):
             return (*before[:-1], ())
+        # A group of neighbouring query heads shares a head, so head i reads i // group.
         texts = self.texts.of(self.names["q"])[-3], self.texts.of(value)[-3]
         group = self.texts.symbol(" // ".join(texts), "GROUP")
         head = body.position(f"{body.text(before[-1])} // {group}", texts[1], own[0])
@@ -145,12 +149,15 @@ class Flash(TileProgram):
         # Keys past the end are loaded as zeros. Their score of 0 would get a weight.
         inside = f"offs_n[None, :] < {self.symbols['n']}"
         if self.call.arg("is_causal"):
+            # PyTorch aligns the causal mask at the top left: query i sees keys 0 to i at any
+            # lengths.
             inside = f"({inside}) & (offs_n[None, :] <= offs_m[:, None])"
         if "mask" not in self.names:
             return [f'scores = tl.where({inside}, scores, float("-inf"))']
         body, value, added = self.tile("mask"), self.names["mask"], ""
         index = (*self.batch, self._dim("m"), self._dim("n"))
         text = body.value(value, align(index, body.shape(value)))
+        # A bool mask names the keys that take part; a float mask is added to the scores.
         if self.program.type_of(value).dtype == "bool":
             inside = f"({inside}) & {text}"
         else:
@@ -173,6 +180,7 @@ class Flash(TileProgram):
         """Symbol or number by which scores are multiplied, 1 / sqrt(e) unless the call has one."""
         factor = self.call.arg("scale")
         width = self.symbols["e"]
+        # The wrapper computes the root, so one kernel text serves all widths.
         return (
             literal(float(factor))
             if factor is not None

@@ -73,6 +73,7 @@ class _Kernels:
         flash, splits = self._flash, self._tile.splits
         loop = "flash" if self._is_held else "flash_chunked"
         # All of the width at any size: the wrapper knows how long it is.
+        # `tl.dot` needs factors of at least 16 along each axis.
         whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self._symbols['e']}))"}
         program, kept = flash.program, whole if self._is_held else {}
         finished = self._finished()  # first: it asks for slices of axes
@@ -134,6 +135,7 @@ class _Kernels:
         They leave the weighted values in `acc`, (BLOCK_M, BLOCK_V), with `row_max` and `row_sum`.
         """
         flash, keys = self._flash, self._symbols["n"]
+        # Loads come first: they ask for the slices whose lines `flash.slices` returns below.
         query = flash.load("q")
         scores = self._scores([] if self._is_held else query)
         value = flash.load("v")
@@ -200,6 +202,8 @@ class _Kernels:
         return [
             "pid = tl.program_id(0)",
             f"num_m, num_v = tl.cdiv({rows}, BLOCK_M), tl.cdiv({columns}, BLOCK_V)",
+            # Neighbouring programs differ in columns of values, so they share queries and keys in
+            # L2.
             "pid_m, pid_v = pid // num_v % num_m, pid % num_v",
             *([f"pid_b = {batch}"] if any(flash.batch) else []),
             "offs_m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)",

@@ -31,7 +31,8 @@ _SINGLE: tuple[Sides, ...] = (
     (64, 32, 4, 2), (64, 64, 8, 2), (64, 32, 8, 2), (32, 32, 4, 2), (128, 32, 8, 2),
     (32, 32, 8, 2), (16, 32, 4, 2),
 )  # fmt: skip
-"""The favourites; what else fits follows them."""
+"""Sides to try first, for 16-bit floats and for fp32; all other sides that fit follow."""
+# A thread has at least eight scores, or more warps would have too little work.
 _OTHERS: tuple[Sides, ...] = tuple(
     (queries, keys, warps, stages)
     for queries in (128, 64, 32, 16)
@@ -50,7 +51,7 @@ _FEW_QUERIES = 64
 """Up to which splits of the keys go first: one block of queries a head, as in decoding."""
 
 _REGISTERS = 64
-"""A thread's that sums may take, of 255."""
+"""Registers of a thread that sums may take; a thread has 255."""
 
 
 def classify(program: Program) -> bool:
@@ -67,6 +68,7 @@ def ways(program: Program, precision: str) -> list[Way]:
 
 
 def _write(program: Program, tile: AttentionTile) -> Candidate:
+    # A new Flash for each candidate, because writing fills its tables of slices.
     return flash_candidate(Flash(program), tile)
 
 
@@ -111,10 +113,12 @@ def _tile(flash: Flash, sides: Sides, mode: str) -> AttentionTile | None:
     or fp32 values spill registers.
     """
     queries, keys, warps, stages = sides
+    # A tile's length is a power of two, and `tl.dot` needs at least 16.
     width, values = (max(16, min(power_of_two(flash.lengths[axis]), _MAX_WIDTH)) for axis in "ev")
     if width < flash.lengths["e"]:
         width = 64  # in chunks, read again for every block of keys
     streamed = keys * (width * flash.num_loads["k"] + values * flash.num_loads["v"])
+    # Queries are loaded once; keys and values have a copy in each stage.
     taken = (queries * width + stages * streamed) * DTYPE_BYTES[flash.dtype]
     is_idle = queries > max(16, power_of_two(flash.lengths["m"]))
     # In fp32 values pass through registers, with their parts where they are split, beside the sums.

@@ -90,6 +90,7 @@ class Contraction(Product):
     @cached_property
     def has_tiles(self) -> bool:
         """Whether both factors are matrices whose tiles can be loaded or computed."""
+        # A tile has two axes. A product with a vector has one, so `rows` writes it.
         is_matrix = "m" in self.lengths and "n" in self.lengths
         return is_matrix and is_writable(lambda: self.factors("BLOCK_K"))
 
@@ -99,6 +100,7 @@ class Contraction(Product):
 
     @cached_property
     def _loads(self) -> tuple[Loads, Loads]:
+        # The text of the step changes no number of loads: any step serves here.
         lhs, rhs = self.factors("BLOCK_K")
         return (lhs.num_loads, lhs.is_plain), (rhs.num_loads, rhs.is_plain)
 
@@ -118,11 +120,13 @@ class Contraction(Product):
         ]
         # Rows and columns that wrap around read memory that exists: loads are masked along K alone.
         factors = self.factors(step)
+        # Plain factors walk by pointers. The positions `ks` serve computed factors alone.
         loop = [line for one in factors for line in one.load]
         needs_ks = any("ks" in line for line in loop)
         tile_axes = ("b", "m", "n")
         return [
             *lines,
+            # Both factors share the slices of "b", so equal lines are written once.
             *dict.fromkeys(line for one in factors for line in parts(one.view, tile_axes)),
             *(line for one in factors for line in one.start),
             "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
@@ -146,9 +150,11 @@ def find(program: Program) -> Contraction:
     _check_outputs(program, call)
     lhs, rhs = factors(call)
     a, b = program.type_of(lhs), program.type_of(rhs)
+    # PyTorch refuses factors of two dtypes, so the left factor speaks for both.
     if a.dtype not in ("float32", "float16", "bfloat16"):
         raise NotWritable(f"a product of {a.dtype}")
     is_linear = call.operator.channel_dim is not None
+    # The weight of `linear` is (n, k). Its index is reversed, and no memory is transposed.
     rhs_shape = b.shape[::-1] if is_linear else b.shape
     batch = broadcast(a.shape[:-2], rhs_shape[:-2])
     # A batched matrix times one matrix is one tall matrix: its leading dimensions are rows, and all
@@ -157,6 +163,7 @@ def find(program: Program) -> Contraction:
     axes = _Axes(batch, a.shape, rhs_shape)
     rhs_index = axes.rhs[::-1] if is_linear else axes.rhs
     sides = Side(lhs, axes.lhs), Side(rhs, rhs_index)
+    # A size that is a product of other sizes stands in no shape of a tensor.
     sizes = {
         symbol: axes.products.get(symbol) or measure(program, symbol, sides)
         for symbol in axes.symbols
@@ -209,6 +216,7 @@ class _Axes:
         """Symbols that are products of others: M = D0 * D1."""
         b = self._axis("b", "B", batch)
         m = self._axis("m", "M", rows)
+        # A vector on the right leaves a result without columns.
         n = self._axis("n", "N", rhs[-1:] if len(rhs) > 1 else ())
         k = self._axis("k", "K", lhs[-1:])
         self.out = b + m + n
@@ -237,8 +245,10 @@ def _broadcast_batch(index: Index, batch: tuple[int, ...], dims: tuple[int, ...]
         batch: sizes of the result's batch dimensions.
         dims: sizes of the factor's batch dimensions, which may be fewer.
     """
+    # Broadcasting aligns dimensions at the end.
     tail = index[len(index) - len(dims) :]
     wide = batch[len(batch) - len(dims) :]
+    # A dimension broadcasts if the factor has one element and the result has more.
     return tuple(
         () if size == 1 != full else dim for dim, size, full in zip(tail, dims, wide, strict=True)
     )

@@ -23,6 +23,7 @@ def factor_views(is_batched: bool) -> tuple[View, View]:
     Both views share the `parts` of "b" and "k", so a slice of such an axis has one variable.
     """
     batch: dict[str, AxisText] = {"b": AxisText("pid_b")} if is_batched else {}
+    # Rows and columns have no bound, so masks test K alone: `accumulate` wraps the others around.
     m, k, n = AxisText("rows", "[:, None]"), AxisText("ks", "[None, :]", "K"), AxisText("cols")
     lhs = {**batch, "m": m, "k": k}
     rhs = {**batch, "k": replace(k, suffix="[:, None]"), "n": replace(n, suffix="[None, :]")}
@@ -47,10 +48,11 @@ class Factor:
         """
         self.view, self.text = view, name
         self.num_loads = 1
-        """How many tiles it is made of."""
+        """The number of loaded tiles from which the factor's tile is computed."""
         self.start: list[str] = []
         self.advance: list[str] = []
         made_of = [axes_of(index) for _, index in sources(product.program, side.value, side.index)]
+        # "b" may be missing: then all batches share the factor.
         if not all(any(axis in axes for axes in made_of) for axis in view if axis != "b"):
             raise NotWritable("a factor that is a broadcast vector")
         self.is_plain = is_plain(product, side)
@@ -65,9 +67,11 @@ class Factor:
         name, suffix = self.text, self.view["k"].suffix
         [(value, index)] = sources(product.program, side.value, side.index)
         value_type = product.program.type_of(value)
+        # `is_plain` has checked that "k" is one whole term, so there is one stride.
         [stride] = [s for t, s in placed(memory_order(index, value_type.layout)) if t.axis == "k"]
         start_view = {**self.view, "k": AxisText("offs_k", suffix)}
         self.start = [f"{name}_ptrs = {value}_ptr + {offset(index, start_view, value_type.layout)}"]
+        # `offs_k` is the same in all steps. So the mask moves the bound, not the positions.
         self.load = [f"{name} = tl.load({name}_ptrs, mask=offs_k{suffix} < K - k, other=0)"]
         self.advance = [f"{name}_ptrs += {times(step, stride)}"]
 
@@ -84,6 +88,7 @@ class Factor:
             return
         # What fused code makes of the zeros past K need not be zero.
         padded = f"tl.where(ks{suffix} < K, {text}, 0.0)"
+        # Calls on a 16-bit factor are computed in fp32, but `tl.dot` takes the factor's own dtype.
         cast = "" if product.dtype == "float32" else f".to(tl.{product.dtype})"
         self.load = [*body.lines, f"{name} = {padded}{cast}"]
 
@@ -96,4 +101,5 @@ def is_plain(product: Product, side: Side) -> bool:
     [(value, index)] = inputs
     terms = placed(memory_order(index, product.program.type_of(value).layout))
     along = [term for term, _ in terms if term.axis == "k"]
+    # Behind a reshape, "k" may walk a part of a dimension, which has no fixed stride.
     return len(along) == 1 and along[0].is_whole

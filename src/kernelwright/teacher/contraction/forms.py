@@ -57,10 +57,12 @@ def split_k(product: Product, schedule: ProductSchedule) -> Candidate:
     view = product.view()
     place = offset(product.index, view, product.out.layout)
     sums = product.accumulate(schedule)
+    # The sums may have computed slices of "b" already; the store needs the slices of all axes.
     lines = [
         *sums,
         *(line for line in parts(view) if line not in sums),
         "# Each slice of K has its own plane of partial sums: no atomics, one order of addition.",
+        # All planes together may pass 2^31 elements where the result alone does not.
         f"plane = tl.program_id(1).to(tl.int64) * {factor(product.numel)}",
         f"inside = {mask(list(view), view)}",
         f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
@@ -83,6 +85,7 @@ def tile_forms(
 ) -> Iterator[tuple[TileForm, ProductSchedule]]:
     """Yields every (form, schedule) of tiles that fit into shared memory: one program a tile,
     programs that walk tiles, slices of K."""
+    # Tiles that were cut to fewer stages may be equal to others.
     for schedule in dict.fromkeys(one for tile in tiles for one in fitted(tile, shared_bytes)):
         yield tiled, schedule
         yield from ((tiled, walking) for walking in persistent(product, schedule))
@@ -106,6 +109,7 @@ def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[
         f"    acc += tl.load(plane + {place}, mask=inside, other=0)",
         *finish(body, program.outputs, head),
     ]
+    # The plan shows SPLIT_K in place of BLOCK_K, because this kernel loops over slices.
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     calls = behind(program, program.outputs, until=product.call)
     choice, grid = replace(_COMBINE.choice, tiles=tiles), f"({product.num_tiles()},)"

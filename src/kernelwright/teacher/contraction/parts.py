@@ -14,6 +14,8 @@ from kernelwright.teacher.tile.program import TileChoice, TileProgram
 
 ROUNDED = "tf32_rounded"
 """TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""
+# TF32 keeps 10 of 23 mantissa bits. 0x1000 is half of the last kept bit, and -0x2000 clears the 13
+# bits behind that bit.
 ROUND_TO_TF32 = """@triton.jit
 def round_to_tf32(x):
     # Half a unit of the last place that TF32 keeps, then the cut that tensor cores make anyway.
@@ -35,7 +37,7 @@ class ProductSchedule:
     """Rows of tiles walked together; 1 walks the tiles column by column."""
     split_k: int = 1
     programs: int = 0
-    """How many walk all tiles, one after the other; 0: every tile has its own."""
+    """The number of programs that walk all tiles in turn; 0: a program for each tile."""
     precision: str = "ieee"
     """The precision of a product of tiles: a `tl.dot` mode, or ROUNDED."""
     order: str = ""
@@ -179,6 +181,7 @@ class Product(TileProgram, ABC):
         tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
         # What is computed from loads goes back to shared memory for the product, in its parts.
         parts = 2 if "x3" in schedule.precision else 1
+        # Loads run ahead, so they have a copy a stage. A computed tile is read at once.
         elements = sum(
             tile * (schedule.num_stages * num_loads + parts * (not is_loaded))
             for tile, (num_loads, is_loaded) in zip(tiles, (lhs, rhs), strict=True)
@@ -209,6 +212,8 @@ class Product(TileProgram, ABC):
 
     def wide(self, name: str, text: str) -> str:
         """Line that assigns positions to a variable, in 64 bits if a tensor needs them."""
+        # An offset is a position times a stride: a position in 64 bits makes the offset 64 bits
+        # wide.
         return f"{name} = ({text}).to(tl.int64)" if self.is_wide else f"{name} = {text}"
 
     def epilogue(self, body: TileBody, calls: tuple[Call, ...]) -> None:

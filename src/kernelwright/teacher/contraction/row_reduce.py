@@ -61,12 +61,14 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
         *_partial_lines(kind, body.variable(value)),
     ]
     calls = behind(program, (*early, *reduction.outputs))
+    # T depends on the chosen tile, so no shape of a tensor has this size.
     counted = {"T": f"triton.cdiv(N, {schedule.block_n})"}
     partials = product.kernel(
         schedule.choice, "matmul_row_reduce", calls, lines, f"({product.num_tiles()},)",
         suffix="partial", counted=counted,
     )  # fmt: skip
 
+    # The reduction has removed the columns, so the tile is a vector of rows.
     rows = AxisText("offs_m", "", "M")
     end = product.body({"m": rows} | ({"b": view["b"]} if "b" in view else {}))
     end.place(reduction.outputs[0], reduced, reduction.outputs[0])
@@ -83,6 +85,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     ]
     calls = behind(program, late, until=reduction)
     grid = f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)"
+    # A program loads all tiles of a row at once, and `tl.arange` needs a power of two.
     combine = product.kernel(
         _COMBINE, "one_pass", calls, lines, grid,
         suffix="combine", counted=counted, computed={"BLOCK_T": "triton.next_power_of_2(T)"},
@@ -128,11 +131,13 @@ def _reduced_index(reduction: Call, index: Index) -> Index:
     Raises:
         NotWritable: the reduction is not over exactly the columns, or is in another dtype.
     """
+    # PyTorch casts the operand before such a sum. The partial results here are fp32.
     if reduction.op in ("sum", "mean") and reduction.arg("dtype") is not None:
         raise NotWritable("a reduction in another dtype")
     gone = dim_indices(reduction.arg("dim"), len(index))
     over = axes_of(tuple(index[dim] for dim in gone))
     left = _without(index, gone)
+    # A view may have split the columns: a reduction over a part of them leaves "n" in the rest.
     if over != {"n"} or "n" in axes_of(left):
         raise NotWritable("the reduction is not over exactly the columns")
     if reduction.arg("keepdim"):
@@ -196,6 +201,7 @@ def _combine_lines(kind: str, reduction: Call) -> list[str]:
     """Lines that load the partial results of all tiles of a row and reduce them."""
     result = reduction.outputs[0]
     if kind != "logsumexp":
+        # `_reduced_index` has checked that the reduction is over exactly the N columns.
         mean = " / N" if reduction.op == "mean" else ""
         return [
             f"parts = tl.load(partial_ptr + part, mask=known, other={_NEUTRAL[kind]})",

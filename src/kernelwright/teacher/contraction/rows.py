@@ -17,6 +17,7 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
     Raises:
         NotWritable: neither factor is a vector.
     """
+    # If both factors are vectors, "n" counts as the vector and the rows walk "m".
     vectors = [axis for axis in ("n", "m") if product.lengths.get(axis, 1) == 1]
     # Rows of the tile walk the matrix's own axis, so every element of the matrix is read once.
     axis = "n" if vectors[:1] == ["m"] else "m"
@@ -30,6 +31,7 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
     # Loads are zero beyond K. Calls that are fused in front may turn these zeros into others.
     if not all(is_plain(product, side) for side in (product.lhs, product.rhs)):
         term = f"tl.where(ks[None, :] < K, {term}, 0.0)"
+    # After the sum over lanes a row has one value, so the epilogue's tile is a vector.
     body = product.body({**batch, axis: AxisText(row.name, "", bound)})
     product.epilogue(body, product.after())
     # Each lane keeps a sum of its own: the program adds up lanes once, not once a step.
@@ -46,6 +48,7 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
         "acc = tl.sum(sums, axis=1)",
         *finish(body, product.program.outputs),
     ]
+    # The plan leaves out BLOCK_N and stages, because this kernel has neither.
     tiles = {block: schedule.block_m, "BLOCK_K": schedule.block_k}
     choice = replace(schedule.choice, tiles=tiles | {"num_warps": schedule.num_warps})
     grid = f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)"

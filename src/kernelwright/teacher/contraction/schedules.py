@@ -8,6 +8,7 @@ from kernelwright.teacher.contraction.parts import ROUNDED, Product, ProductSche
 
 NUM_SMS = 132
 """The processors of an H200; twice as many programs keep the GPU busy."""
+# 90% of the 4.8 TB/s that an H200 has by its data sheet.
 BYTES_PER_S = 4.3e12
 LAUNCH_S = 4e-6
 SHARED_BYTES = 227 << 10
@@ -59,14 +60,17 @@ def tile_schedules(product: Product, mode: str) -> Iterator[ProductSchedule]:
         schedule = ProductSchedule(
             block_m=block_m,
             block_n=block_n,
+            # Units are bytes, so one table serves elements of two and of four bytes.
             block_k=units * 64 // product.element_bytes,
             num_warps=warps,
             num_stages=stages,
+            # Walking in groups of eight changes the order only if there are at least two groups.
             group_m=8 if block_m * 16 <= m else 1,
             precision=mode,
             why=_reason(block_m, block_n),
         )
         # At least half of a tile that is twice as long as the matrix would be padding.
+        # Blocks up to 32 always stay, or the smallest matrices would have no tile.
         is_wasteful = block_m > max(32, 2 * m - 1) or block_n > max(32, 2 * n - 1)
         if not is_wasteful:
             yield schedule
@@ -97,6 +101,7 @@ def sliced(product: Product, schedule: ProductSchedule) -> Iterator[ProductSched
     for slices in (2, 4, 8, 16):
         is_long = product.lengths["k"] >= 4 * slices * schedule.block_k
         if is_long and tiles * slices <= 2 * NUM_SMS:
+            # All tiles run at the same time, so no order of them shares more operands in L2.
             why = "few tiles leave SMs idle: slices of K fill them"
             yield replace(schedule, split_k=slices, group_m=1, why=why)
 
@@ -104,6 +109,7 @@ def sliced(product: Product, schedule: ProductSchedule) -> Iterator[ProductSched
 def persistent(product: Product, schedule: ProductSchedule) -> Iterator[ProductSchedule]:
     """Yields the schedule with as many programs as run at once, if its tiles make more than two
     waves."""
+    # A processor runs one program of eight warps at a time, or two of four warps.
     programs = NUM_SMS * max(1, 8 // schedule.num_warps)
     tiles = _num_tiles(product, schedule)
     if tiles > 2 * programs:
@@ -137,6 +143,8 @@ def _num_tiles(product: Product, schedule: ProductSchedule) -> int:
 def estimate_s(product: Product, schedule: ProductSchedule, memory_s: float) -> float:
     """Coarse time of a tiled kernel in seconds, for ranking only: the slower of memory and waves.
 
+    Launch and partial sums are added. The constants are those of an H200.
+
     Args:
         memory_s: seconds to read the factors and write the result once.
     """
@@ -148,10 +156,12 @@ def estimate_s(product: Product, schedule: ProductSchedule, memory_s: float) -> 
     reuse = schedule.block_m * schedule.block_n / (schedule.block_m + schedule.block_n)
     best_reuse = 64 if "x3" in schedule.precision else 85  # tiles of 128 x 128, 128 x 256
     efficiency = min(1.0, sqrt(reuse / best_reuse))
+    # A wave takes as long as one tile on one processor.
     waves = ceil(_num_tiles(product, schedule) * schedule.split_k / NUM_SMS)
     tile_flops = 2 * schedule.block_m * schedule.block_n * k / schedule.split_k
     extra_s = 0.0
     if schedule.split_k > 1:
+        # Each partial sum is written once and read once, 4 bytes each time.
         batches = product.lengths.get("b", 1)
         extra_s = LAUNCH_S + 8 * schedule.split_k * batches * m * n / BYTES_PER_S
     compute_s = waves * tile_flops / flops_per_s / efficiency

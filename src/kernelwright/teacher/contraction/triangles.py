@@ -104,6 +104,7 @@ def _after(program: Program, call: Call, index: Index) -> Iterator[tuple[Call, I
             yield user, index
         elif is_view(user):
             index = view_index(program, user, index)
+        # A call that broadcasts the value reads an element for several positions of its result.
         elif not is_elementwise(user) or user.types[0].shape != program.type_of(value).shape:
             return
         value = user.outputs[0]
@@ -123,6 +124,7 @@ def _bounds(triangle: Call, rows: str, columns: str) -> tuple[list[str], list[st
     # tril keeps column <= row + diagonal, triu keeps column >= row + diagonal. Solved for the
     # dimension that is "k", this bounds k by the first or the last position of the other axis.
     diagonal, is_lower = triangle.arg("diagonal"), triangle.has(Trait.KEEPS_LOWER_TRIANGLE)
+    # A triangle over other axes, such as a batch, bounds no sum.
     if "k" not in (rows, columns) or not rows or not columns:
         return [], []
     other = rows if columns == "k" else columns

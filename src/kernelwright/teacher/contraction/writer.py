@@ -44,6 +44,7 @@ _ROW_TILES = ((1, 2048, 4), (4, 512, 4), (16, 128, 4), (64, 32, 4), (8, 1024, 8)
 
 def classify(program: Program) -> bool:
     """Whether the program has one matrix product that some form here can write."""
+    # Counting is cheap, and most programs of other families end here.
     if sum(call.op in CONTRACTIONS for call in program.calls) != 1:
         return False
     try:
@@ -71,6 +72,7 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     if 1 in (m, n):
         for block, block_k, warps in _ROW_TILES:
+            # More than half of a larger block would be padding.
             if block <= 2 * max(m, n):
                 why = "a factor is a vector: read the matrix once, no tensor cores"
                 yield rows, ProductSchedule(
@@ -82,6 +84,7 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
     modes = _PRECISIONS[precision] if product.dtype == "float32" else ("ieee",)
     for mode in modes:
         tiles = tile_schedules(product, mode)
+        # A reduction over columns needs all tiles of a row, which neither tiled form has.
         if reduces_rows(product):
             fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
             yield from ((row_reduce, schedule) for schedule in dict.fromkeys(fit))
@@ -97,6 +100,8 @@ def _estimate_s(product: Contraction, form: Form, schedule: ProductSchedule) -> 
     if form is not rows:
         return estimate_s(product, schedule, memory_s)
     programs = batches * ceil(max(m, n) / schedule.block_m)
+    # Memory is fully busy only if every processor has a program.
     idle = max(1.0, NUM_SMS / programs)
+    # The masked part of the last step along K costs up to one block.
     waste = 1 + schedule.block_k / k
     return LAUNCH_S + memory_s * max(idle, waste)

@@ -23,6 +23,8 @@ def interpolate(body: TileBody, call: Call, index: Index, _: int) -> str:
         NotWritable: the mode is "area", or `antialias` is set.
     """
     mode = call.arg("mode")
+    # Both weigh windows whose length depends on the sizes; the rules here have fixed numbers of
+    # taps.
     if call.arg("antialias") or mode == "area":
         raise NotWritable(f"interpolate with mode {mode!r} and antialias {call.arg('antialias')}")
     value = body.operand(call)
@@ -68,8 +70,10 @@ def _scale(body: TileBody, call: Call, at: int) -> str:
 def _nearest(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     size, scale = body.sizes.of(body.operand(call))[at], _scale(body, call, at)
     place = body.text(dim)
+    # "nearest-exact" takes the centre of the output's pixel, "nearest" its first edge.
     if call.arg("mode") == "nearest-exact":
         place = f"({place} + 0.5)"
+    # The rounded product may pass the last input.
     return [(f"tl.minimum(({place} * {scale}).to(tl.int32), {size} - 1)", "")]
 
 
@@ -86,6 +90,7 @@ def _linear(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     # PyTorch moves places before the first input to the first input, except in cubic mode.
     place = body.assign(f"tl.maximum({_place(body, call, at, dim)}, 0.0)", "place")
     first = body.assign(f"tl.minimum({place}.to(tl.int32), {size} - 1)", "first")
+    # At the last input `first` is cut down, so the share could be above 1.
     share = body.assign(f"tl.clamp({place} - {first}, 0.0, 1.0)", "share")
     return [(first, f"(1 - {share})"), (f"tl.minimum({first} + 1, {size} - 1)", share)]
 
@@ -99,6 +104,8 @@ def _cubic(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     for step in (-1, 0, 1, 2):
         distance = body.assign(f"tl.abs({share} - {step})" if step else share, "distance")
         position = f"tl.clamp({first} + {step}, 0.0, {size} - 1.0).to(tl.int32)"
+        # Taps 0 and 1 are at most 1 away, the other two between 1 and 2: Keys has a polynomial for
+        # each.
         formula = _NEAR if step in (0, 1) else _FAR
         weight = body.assign(formula.format(x=distance, a=_CUBIC), "weight")
         taps.append((position, weight))

@@ -18,6 +18,7 @@ def _picked(
         wraps: whether negative positions count from the end.
     """
     size, length = body.sizes.of(value)[at], body.shape(value)[at]
+    # The only valid position is the first one.
     if length == 1:
         return ()
     text = body.value(indices, index)
@@ -49,6 +50,7 @@ def _gather(body: TileBody, call: Call, index: Index, _: int) -> str:
     if not body.shape(value):
         return body.value(value, ())
     at = dim_index(call.arg("dim"), len(body.shape(value)))
+    # The indices may be shorter than the value along the other dimensions.
     moved = [body.within(dim, value, i) if i != at else dim for i, dim in enumerate(index)]
     return body.value(value, replaced(tuple(moved), at, _picked(body, value, at, indices, index)))
 
@@ -68,6 +70,7 @@ def _index(body: TileBody, call: Call, index: Index, _: int) -> str:
     """The rule of x[i, :, j]: indices broadcast together, and other dimensions keep their order."""
     value = body.operand(call)
     names = {at: ref.name for at, ref in enumerate(call.arg("indices")) if ref is not None}
+    # The dimensions of all indices stand together in the result, at the place of NumPy's rule.
     first = index_place(tuple(names))
     last = first + max(len(body.shape(name)) for name in names.values())
     kept = iter((*index[:first], *index[last:]))

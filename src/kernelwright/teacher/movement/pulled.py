@@ -36,6 +36,7 @@ def behind(program: Program, names: Iterable[str], until: Call | None = None) ->
     return tuple(program.calls[at] for at in sorted(seen))
 
 
+# `unfold` cuts windows that may overlap, so an element can show several times.
 _KEPT = CUTS - {"unfold"} | names_with(Trait.REORDERS, Trait.CUTS_TRIANGLE) | {"arange", "full"}
 """Operators that show each element once at most, or read none."""
 

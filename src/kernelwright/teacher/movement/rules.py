@@ -125,6 +125,7 @@ def _pad(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, pad = body.operand(call), call.arg("pad")
     shape, moved, tests = body.shape(value), list(index), list[str]()
     for i in range(len(pad) // 2):
+        # Pairs of `pad` begin with the last dimension.
         at = len(shape) - 1 - i
         before, after = pad[2 * i : 2 * i + 2]
         if not (before or after):
@@ -132,6 +133,7 @@ def _pad(body: TileBody, call: Call, index: Index, _: int) -> str:
         position = body.text(index[at])
         source = shifted(position, -before) if before else position
         source = source if is_variable(source) else body.assign(source)
+        # A negative number cuts elements off, so no position leaves the input on that side.
         mine = [f"{source} >= 0"] if before > 0 else []
         mine += [f"{source} < {body.sizes.of(value)[at]}"] if after > 0 else []
         tests += mine
@@ -168,6 +170,7 @@ def _slice_scatter(body: TileBody, call: Call, index: Index, _: int) -> str:
     value, at = _along(body, call)
     source, step = body.operand(call, "src"), call.arg("step")
     length = body.shape(source)[at]
+    # One element is overwritten as a whole, or by an empty source not at all.
     if not (length and index[at]):
         return body.value(source if length else value, index)
     size = body.sizes.of(value)[at]
@@ -227,6 +230,8 @@ def _roll_flat(body: TileBody, call: Call, index: Index, shift: int) -> str:
 def _repeat(body: TileBody, call: Call, index: Index, _: int) -> str:
     value = body.operand(call)
     shape, sizes = body.shape(value), body.sizes.of(value)
+    # Repeats in front of the input's dimensions make equal copies, so their position does not
+    # count.
     repeats = call.arg("repeats")[len(index) - len(shape) :]
     moved = list(index[len(index) - len(shape) :])
     for at, times_repeated in enumerate(repeats):

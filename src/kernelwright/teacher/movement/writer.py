@@ -34,6 +34,7 @@ MovedTile = tuple[int, int, int]
 
 def classify(program: Program) -> bool:
     """Whether the program moves elements, and does nothing else but pointwise calls."""
+    # Whether a program can be written does not depend on the tile, so one tile is tried.
     return is_writable(lambda: _write(program, (256, 4, 256)))
 
 
@@ -119,6 +120,7 @@ class _MovedPart(TileProgram):
             part = cls(program, sizes.fork(), made, names, columns)
             if not part.view["n"].parts:
                 return part
+        # One dimension never needs a division; a scalar has no dimension.
         return cls(program, sizes.fork(), made, names, min(1, rank))
 
     def written(self, tile: MovedTile) -> Kernel:

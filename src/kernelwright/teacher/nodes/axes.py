@@ -15,7 +15,7 @@ Dims = tuple[tuple[int, ...], ...]
 
 
 class AxisTable:
-    """Axes by number; equal ones are united and coarse ones split as values meet.
+    """Axes by number. When values meet, equal axes are united and a coarse axis is split.
 
     An axis that was united or split keeps its number; `resolve` gives the axes in its place.
     """

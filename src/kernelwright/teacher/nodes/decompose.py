@@ -38,6 +38,7 @@ def decompose(program: Program, rules: dict[str, Rule]) -> NodeGraph:
             graph.pull(call)
         else:
             raise NotWritable(f"{call.op} is not fused here")
+        # Rules name nodes freely, so the nodes of a call are those that were not there before.
         graph.makers |= {name: call for name in graph.nodes if name not in before}
     return graph
 
@@ -58,6 +59,7 @@ def positions_apart(program: Program) -> Program:
         if ref.name not in makers:
             return ref
         call = makers[ref.name]
+        # The number of calls so far makes the name unique.
         result_type = Ref(f"{ref.name}p{len(calls)}")
         calls.append(Call(call.op, map_refs(call.args, copied), (result_type.name,), call.types))
         return result_type
@@ -81,6 +83,7 @@ def _constant(writer: RuleWriter) -> None:
     graph, call = writer.graph, writer.call
     like = next(call.refs(), None)
     new = graph.axes.new
+    # zeros_like has the axes of its operand. `full` has new axes, which later operands may unite.
     dims = graph.values[like].dims if like else tuple(map(new, call.types[0].shape))
     writer.end(filled(call), [], dims)
 

@@ -15,6 +15,7 @@ def _distance(writer: RuleWriter, part: str, first: str, second: str, axes: Sequ
         NotWritable: the order of the norm is neither 1 nor 2.
     """
     power, eps = writer.arg("p"), literal(writer.arg("eps"))
+    # PyTorch adds eps to each difference, inside of the norm.
     difference = f"({first} - {second} + {eps})"
     gap = writer.node(f"{part}_gap", difference, [first, second])
     if power == 2:
@@ -33,6 +34,7 @@ def _triplet(writer: RuleWriter) -> None:
     axes = dims[-1]
     near = _distance(writer, "near", anchor, positive, axes)
     far = _distance(writer, "far", anchor, negative, axes)
+    # With `swap`, the negative sample may be near either of the other two: the nearer one counts.
     if writer.arg("swap"):
         swapped = _distance(writer, "other", positive, negative, axes)
         far = writer.node("farthest", f"tl.minimum({far}, {swapped}, {KEEP_NAN})", [far, swapped])
@@ -64,6 +66,7 @@ def _cosine_similarity(writer: RuleWriter) -> None:
     nodes, dims = writer.operands("x1", "x2")
     at, eps = dim_index(writer.arg("dim"), len(dims)), literal(writer.arg("eps"))
     dot, square_1, square_2 = _products(writer, nodes["x1"], nodes["x2"], dims[at])
+    # PyTorch bounds each norm by eps, not the product of both.
     norms = f"(tl.maximum(tl.sqrt({square_1}), {eps}) * tl.maximum(tl.sqrt({square_2}), {eps}))"
     cosine = writer.node("cosine", f"{dot} / {norms}", [dot, square_1, square_2])
     writer.finish(cosine, (*dims[:at], *dims[at + 1 :]), how="none")

@@ -76,7 +76,7 @@ class Tensor:
     sizes: tuple[str, ...] = ()
     """Wrapper texts of its sizes where the value is pulled (`teacher.movement.pulled`)."""
     reads: tuple[Input, ...] = ()
-    """The program's inputs that a pulled one is made of; none of positions."""
+    """The program's inputs from which a pulled value is computed; none for positions (`arange`)."""
     is_pulled: bool = False
     """Computed where it is read, not loaded."""
 
@@ -144,11 +144,11 @@ class NodeGraph:
         self.nodes: dict[str, Node] = {}
         self.values: dict[str, NodeValue] = {}
         self.reduced_by: dict[str, tuple[int, ...]] = {}
-        """Reduction -> its axes, as they were then."""
+        """Reduction -> its axes when its rule ran; `AxisTable.resolve` gives the present axes."""
         self.constants: dict[int, int] = {}
         """Axes whose size an attribute fixes: groups."""
         self.makers: dict[str, Call] = {}
-        """Node -> the call that it is of."""
+        """Node -> the call whose rule added the node."""
         self.pulled: list[str] = []
         """Values that are read as if they were in memory."""
         for value in program.inputs:
@@ -195,6 +195,8 @@ class NodeGraph:
             if name not in axes_of:
                 over = frozenset().union(*(axes_of[arg] for arg in node.args))
                 axes_of[name] = over - set(self.axes.resolve(self.reduced_by.get(name, ())))
+                # Such a sum would have to count equal elements, but no loop walks an axis that the
+                # value lacks.
                 if node.reduce and not over > axes_of[name]:
                     raise NotWritable("a reduction over broadcast dimensions only")
         return {name: replace(node, axes=axes_of[name]) for name, node in self.nodes.items()}

@@ -17,10 +17,12 @@ _ELEMENTS = {
     # As in PyTorch, targets other than 1 and -1 get both parts.
     "hinge_embedding_loss": "tl.where({target} != -1, {input}, 0.0)"
     f" + tl.where({{target}} != 1, tl.maximum({{margin}} - {{input}}, 0.0, {KEEP_NAN}), 0.0)",
+    # log(1 + exp(x)) as max(x, 0) + log1p(exp(-abs(x))) cannot overflow; the second term keeps NaN.
     "soft_margin_loss": "tl.maximum(-{target} * {input}, 0.0)"
     " + libdevice.log1p(tl.exp(-tl.abs({target} * {input})))",
     "margin_ranking_loss": "tl.maximum(-{target} * ({input1} - {input2}) + {margin}, "
     f"0.0, {KEEP_NAN})",
+    # PyTorch bounds both logarithms at -100, so a certain but wrong input has a finite loss.
     "binary_cross_entropy": "-({target} * tl.maximum(tl.log({input}), -100.0)"
     " + (1 - {target}) * tl.maximum(libdevice.log1p(-{input}), -100.0))",
     "binary_cross_entropy_with_logits": "tl.maximum({input}, 0.0) - {input} * {target}"
@@ -48,6 +50,7 @@ def _template(call: Call) -> str:
     if call.op == "huber_loss":
         return _HUBER
     if call.op == "smooth_l1_loss":
+        # PyTorch defines beta 0 as l1_loss; the formula would divide by 0.
         return _SMOOTH_L1 if call.arg("beta") > 0 else _ELEMENTS["l1_loss"]
     if call.op == "kl_div":
         if call.arg("log_target"):
@@ -110,6 +113,7 @@ def _classes(writer: RuleWriter) -> tuple[NodeValue, NodeValue, Dims]:
         for mine, theirs in zip(target.dims, scores.dims, strict=True):
             writer.graph.axes.unite(theirs, mine)
     else:
+        # United axes let a class index meet the scores of its own sample.
         writer.graph.axes.broadcast([dims, target.dims])
     if isinstance(writer.arg("weight"), Ref):
         writer.graph.axes.unite(scores.dims[1], writer.operand("weight").dims[0])
@@ -152,10 +156,12 @@ def _cross_entropy(writer: RuleWriter) -> None:
     surprise = writer.node("surprise", f"{norm} - {scores.node}", [norm, scores.node])
     if isinstance(writer.arg("weight"), Ref):
         weight = writer.operand("weight").node
+        # Smoothing counts every class, so the weight belongs to the class and not to the sample.
         surprise = writer.node("weighted", f"{surprise} * {weight}", [surprise, weight])
     if target.is_float:
         part = writer.node("part", f"{target.node} * {surprise}", [target.node, surprise])
         loss = _smoothed(writer, writer.reduce("hard", part, axes), surprise, axes)
+        # With probabilities, PyTorch divides a mean by the number of samples, not by weights.
         writer.finish(loss, dims)
         return
     share = _share(writer, target, axes)

@@ -105,6 +105,7 @@ def _arg(kind: str, writer: RuleWriter) -> None:
 def _position(
     writer: RuleWriter, kind: str, value: NodeValue, axes: Sequence[int], dims: Dims
 ) -> None:
+    # Running positions compare in fp32, which does not hold every large integer.
     if not value.is_float:
         raise NotWritable("the position of an integer")
     element = value.node
@@ -116,6 +117,7 @@ def _position(
         bounded, first = f"tl.maximum({element}, -{LARGEST})", "-float('inf')"
     text = f"tl.where({element} == {element}, {bounded}, {first})"
     ranked = writer.node("ranked", text, [element])
+    # argmax has one result; of max with `dim`, the position is the second result.
     writer.end_reduced(kind, ranked, axes, dims, output=-1)
 
 
@@ -154,6 +156,7 @@ def _pooled(kind: str, writer: RuleWriter) -> None:
     value, [result_type] = writer.operand(), writer.call.types
     _, spatial = POOLS[writer.call.op]
     dims = range(result_type.rank - spatial, result_type.rank)
+    # Windows that move are written by `window.pool`.
     if any(result_type.shape[dim] != 1 for dim in dims):
         raise NotWritable("a window that moves")
     reduced = _passing(kind, result_type.dtype)
@@ -167,7 +170,7 @@ _NORMS = {
     float("-inf"): ("tl.abs({0})", "amin", "{0}"),
     0: ("({0} != 0).to(tl.float32)", "sum", "{0}"),
 }
-"""Order of a vector norm -> (of an element, reduction, of the reduced)."""
+"""Order of a vector norm -> (text of an element's part, reduction, text of the result)."""
 
 
 def _norm(writer: RuleWriter) -> None:

@@ -82,6 +82,7 @@ def walk_alone(layers: Layers, walk: Alone) -> Kernel:
         why="a step needs all of the one before: a program walks all steps of a sample",
     )
     biases = ["b_hh"] if layers.has_biases else []
+    # A block of weights has BLOCK_J x BLOCK_H elements; both are powers of two, as tiles need.
     blocks = f"min(BLOCK_H, max(1, {walk.weights} // BLOCK_H))"
     pointers = [f"{state}{end}" for end in ("_0", "", "_n") for state in layers.kept]
     return Kernel(
@@ -107,6 +108,7 @@ def _begin(layers: Layers) -> list[str]:
 
 def _end(layers: Layers) -> list[str]:
     """Lines that copy the states after the last step to the results h_n and c_n."""
+    # Step t writes copy (t + 1) % 2, so the number of steps names the newest copy.
     lines = ["last = n_steps % 2 * n_states"]
     for state in layers.kept:
         load = f"tl.load({state}_ptr + last + own, mask=inside)"

@@ -23,13 +23,18 @@ CELLS = {
         "reset, keep, update",
         (
             "candidate = libdevice.tanh(update_in + tl.sigmoid(reset) * update)",
+            # Equal to (1 - keep) * candidate + keep * h_own, with one product less.
             "h_next = candidate + tl.sigmoid(keep) * (h_own - candidate)",
         ),
     ),
     "aten.rnn_tanh.input": ("update", ("h_next = libdevice.tanh(update)",)),
+    # PyTorch's ReLU passes NaN on; `tl.maximum` would drop it.
     "aten.rnn_relu.input": ("update", ("h_next = tl.where(update < 0, 0.0, update)",)),
 }
-"""Overload -> names of its gates in the weights' order, and lines from gates to new states."""
+"""Overload -> names of its gates in the order of the weights' rows, and lines from gates to states.
+
+The formulas are those of `torch.nn.LSTM`, `torch.nn.GRU` and `torch.nn.RNN`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Together:
     """A walk in which programs have a part of the state each (`recurrence.together`)."""
 
     programs: int
-    """At most, of all groups of samples: they run at once."""
+    """The most programs of all groups of samples together; all of them run at once."""
     num_warps: int
 
 
@@ -74,6 +79,7 @@ class Layers:
             raise NotWritable("not one recurrent call")
         self.program, self.call = program, program.calls[0]
         self.args: dict[str, Any] = dict(self.call.args)
+        # An LSTM has a tuple of two states, h and c; other cells have one tensor.
         states = self.args["hx"]
         self.states = tuple(
             ref.name for ref in (states if isinstance(states, tuple) else (states,))

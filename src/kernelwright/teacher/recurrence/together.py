@@ -16,7 +16,7 @@ _BLOCK_S = 16
 _MIN_ROWS = 16
 """The least rows of weights that a program has: the columns of the product."""
 _PLACE = 4
-"""int32 from one counter to the next: 16 bytes, to which Triton likes pointers to be aligned."""
+"""Distance of two counters in int32: 16 bytes, because Triton specialises aligned pointers."""
 _WEIGHTS_A_WARP = 2048
 """Elements that a warp multiplies in a step with next to no spilling. In tf32x3 they take 16 KiB of
 shared memory, so that eight warps leave room for the states."""
@@ -31,8 +31,10 @@ def fits(layers: Layers, walk: Together) -> bool:
     n_groups = -(-n_samples // _BLOCK_S)
     if n_groups > walk.programs:
         return False
+    # The wrapper's own arithmetic (`size_lines`): the wrapper decides the launch.
     needed = power_of_two(-(-hidden // (walk.programs // n_groups)))
     rows = max(_MIN_ROWS, _slots(layers) * needed)
+    # A warp takes at least 16 of the summed axis, which pads short states.
     longest = max(power_of_two(hidden), 16 * walk.num_warps)
     return rows * longest <= _WEIGHTS_A_WARP * walk.num_warps
 
@@ -154,7 +156,9 @@ def _step(layers: Layers, slots: int, precision: str) -> list[str]:
         "line = ((first + at * toward) * step_apart + s * sample_apart).to(tl.int64)[:, None]",
         f"x_at = line * {n_gates} * hidden + row[None, :]",
         "x = tl.load(gates_ptr + x_at, mask=x_mask, other=0.0)",
+        # By then every program of the group has signalled once in each step so far.
         "goal = (at + 1) * tl.num_programs(0)",
+        # An atomic addition of 0 reads the counter itself; a plain load could return an old count.
         f'while tl.atomic_add(arrived_ptr + {_PLACE} * group, 0, sem="acquire") < goal:',
         "    pass",
         "h_old = tl.load(old_ptr + h_at, mask=h_mask, other=0.0)",
@@ -173,7 +177,9 @@ def _gates(layers: Layers, slots: int) -> list[str]:
     """
     if slots == 1:
         return [f"{layers.gates[0]} = dots"]
+    # A GRU has three gates, so its fourth slot is padding.
     names = [*layers.gates, "_"][:slots]
+    # Slot 2 * i + j lies at (i, j): the first split separates j, the second separates i.
     cut = "tl.split(tl.reshape({}, (BLOCK_S, UNITS, 2, 2)))"
     lines = [
         f"even, odd = {cut.format('dots')}",
@@ -187,5 +193,6 @@ def _gates(layers: Layers, slots: int) -> list[str]:
 
 def _next_states(layers: Layers) -> list[str]:
     """Lines that compute the next states in registers: h, and for an LSTM also c."""
+    # The own state is in registers here, so no line loads `h_own`.
     lines = [line.replace("h_own", "h") for line in CELLS[layers.call.op][1]]
     return [*lines, *(f"{state} = {state}_next" for state in layers.kept)]

@@ -25,7 +25,7 @@ _TOGETHER = (
     Together(64, 4), Together(32, 4), Together(64, 8), Together(128, 4), Together(32, 8),
     Together(128, 8),
 )  # fmt: skip
-"""Those that fit come first, but for one that always does."""
+"""Walks with waits, in the order of trial; `ways` leaves out walks that do not fit."""
 _ALONE = (Alone(4096, 8), Alone(8192, 16), Alone(2048, 4), Alone(8192, 8))
 """A thread has 16 or 32 of a gate's weights at a time."""
 
@@ -40,6 +40,7 @@ def ways(program: Program, precision: str) -> list[Way]:
     layers = Layers(program)
     first, *others = _ALONE
     together = [walk for walk in _TOGETHER if fits(layers, walk)]
+    # A walk alone comes third, so a short search tries a kernel without cooperative launch too.
     walks: list[Alone | Together] = [*together[:2], first, *together[2:], *others]
     schedules = [
         RecurrentSchedule(product=tiles, precision=mode, walk=walk)
@@ -94,6 +95,7 @@ def _wrapper(
     steps, apart = ("1", "1, n_steps") if layers.args["batch_first"] else ("0", "n_samples, 1")
     y, *finals = layers.call.outputs
     lines = [
+        # Kernels compute addresses from sizes alone, without strides.
         *(f"{value.name} = {value.name}.contiguous()" for value in layers.program.inputs),
         "cells = (",
         *(f"    ({', '.join(cell)})," for cell in cells),
@@ -106,6 +108,7 @@ def _wrapper(
         *memory,
         *(f"{final} = torch.empty_like({parameter})"
           for final, parameter in zip(finals, layers.states, strict=True)),
+        # Each layer reads the result of the layer before; the first layer reads the input.
         f"{y} = {x}",
         f"for number, ({names}) in enumerate(cells):",
         *(f"    {line}" for line in [*_cell(layers, y, finals), *before]),
@@ -129,6 +132,7 @@ def _cell(layers: Layers, y: str, finals: list[str]) -> list[str]:
         ]
     else:
         lines += ["y_start, first, toward = 0, 0, 1"]
+    # An RNN and a GRU have one state, so the loop ends after "h".
     for state, initial, final in zip("hc", layers.states, finals, strict=False):
         lines.append(f"{state}_0, {state}_n = {initial}[number], {final}[number]")
     return [*lines, f"width, y = x.shape[-1], {y}"]

@@ -116,8 +116,11 @@ class Accumulator:
         [result] = self.results
         if self.kind.startswith("arg"):
             kind = self.kind.removeprefix("arg")
+            # Rows of the start value alone never pass a strict comparison: position 0 is their
+            # first.
             return (ReductionState(f"{result}_best", neutral(kind, "float32")),
                     ReductionState(f"{result}_at", "0", "int32"))  # fmt: skip
+        # 16-bit floats are added up in fp32, as PyTorch does.
         dtype = self.dtype if is_int(self.dtype) else "float32"
         return (ReductionState(f"{result}_acc", neutral(self.kind, dtype), dtype),)
 
@@ -144,7 +147,9 @@ class Accumulator:
         names = [state.name for state in self.states]
         if self.kind in _EXPONENTIALS:
             top, total = names
+            # `tl.maximum` drops NaN, but the sum of exponentials below keeps NaN.
             larger = f"tl.maximum({top}, {value}_in)"
+            # PyTorch's logsumexp of infinities is infinite; inf - inf would be NaN.
             if self.kind == "logsumexp":
                 larger = f"tl.minimum({larger}, {LARGEST})"
             # -inf beyond the row: exp turns it into 0, so padding adds nothing to the sum.
@@ -243,6 +248,7 @@ def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bo
     """
     [value] = node.args
     kind = node.reduce.removeprefix("arg")
+    # The result of argmax is an integer, but the compared values are fp32.
     dtype = node.dtype if is_int(node.dtype) and kind == node.reduce else "float32"
     start = neutral(kind, dtype)
     masked = value if is_clean and start in ("0", "0.0") else f"tl.where({mask}, {value}, {start})"
@@ -262,6 +268,7 @@ def neutral(kind: str, dtype: str) -> str:
     if kind == "prod":
         return "1" if is_int(dtype) else "1.0"
     if is_int(dtype):
+        # The bits of the magnitude: only uint8 has no sign bit.
         bits = {"uint8": 8}.get(dtype) or int(dtype.removeprefix("int")) - 1
         low = 0 if dtype == "uint8" else -(2**bits)
         return str(low if kind == "max" else 2**bits - 1)

@@ -31,6 +31,7 @@ def levels(stage: KernelStage) -> dict[str, int]:
 def accumulators(stage: KernelStage) -> list[Accumulator]:
     """The stage's reductions as running states, in graph order; a pair is one accumulator."""
     nodes = [node for node in stage.nodes.values() if node.reduce]
+    # The first reduction of a pair gets its state from the second, so it has no state of its own.
     paired = {node.pair.first for node in nodes if node.pair}
     states = []
     for node in nodes:
@@ -100,6 +101,7 @@ class Body(TileWriter):
         """
         lines = []
         outer, rows = self.outer, self.rows
+        # `launch_order` may swap x and y, because y allows 65535 blocks only.
         numbers = [f"tl.program_id({self._order.index(at)})" for at in sorted(self._order)]
         if outer:
             lines += [f"{outer.var} = {numbers[0]}{self._wide}", *self.scope.indices(outer)]
@@ -197,6 +199,7 @@ class Body(TileWriter):
         if not any(acc.kind == "moments" for acc in running):
             return []
         length = end if begin == "0" else f"{end} - {begin}"
+        # Lane i adds the positions i, i + BLOCK and so on, as far as they lie inside the row.
         return [f"seen = tl.cdiv({length} - {self.tile.lanes}, BLOCK)"]
 
     def row_stores(self) -> list[Tensor]:

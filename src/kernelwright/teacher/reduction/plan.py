@@ -68,6 +68,7 @@ def _rows(kept: int, length: int) -> list[StageSchedule]:
     # Fewer rows than two a processor leave processors idle unless programs share a row.
     if split and kept < 2 * NUM_SMS and length > 4 * 2048:
         return _alternating(split, one_pass, looped)
+    # Many rows keep all processors busy, so one split schedule, tried last, is enough.
     return [*_alternating(one_pass, looped), *split[:1]]
 
 
@@ -76,9 +77,11 @@ def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
     if padded > MAX_TILE:
         return []
     if padded >= 2048:
+        # 512 elements a warp are 16 a thread. From 16 warps on a thread takes 32 instead.
         best = max(4, min(16, padded // 512), padded // 1024)
         return [(1, best), (1, best // 2), (1, min(32, best * 2))]
     # More rows a tile than this would leave fewer than two programs a processor.
+    # Halved after the addition of 1: the largest power of two that is not above the quotient.
     most = power_of_two(kept // (2 * NUM_SMS) + 1) // 2 or 1
     wanted = ((2048, 4), (1024, 4), (4096, 8), (padded, max(1, padded // 256)))
     tiles = [(min(most, elements // padded), warps) for elements, warps in wanted]
@@ -96,13 +99,16 @@ def _columns(space: StageSpace, kept: int, length: int) -> list[StageSchedule]:
         schedules.append(
             StageSchedule("looped", rows, min(block, power_of_two(length)), warps, why)
         )
+    # 16 rows of 512 elements are 32 a thread at eight warps, as in MAX_TILE.
     if length <= 512:
         rows = max(16, 4096 // power_of_two(length)) if inner >= 64 else 16
         why = "what is reduced fits in the tile: read once"
         tile = StageSchedule("one_pass", min(rows, 64), power_of_two(length), 8, why)
+        # Beyond 256 elements the tile is full of registers, so a loop is tried before.
         schedules.insert(0 if length <= 256 else 1, tile)
     rows = 32 if inner > 16 else 16
     programs = max(1, kept // rows)
+    # A tile of the split form has 2048 elements, as in `_rows`.
     split = _split(rows, programs, length, 2048 // rows, 8)
     if split and programs < 2 * NUM_SMS and length >= 1024:
         return _alternating(split, schedules)
@@ -123,6 +129,7 @@ def _split(rows: int, programs: int, length: int, block: int, warps: int) -> lis
     # Three limits: four programs a processor, the states that one program can merge, and at least
     # four blocks for each split.
     wanted = min(4 * NUM_SMS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
+    # The merging kernel pads splits to a power of two in any case.
     splits = power_of_two(max(2, wanted))
     why = "too few rows to keep all processors busy: programs share them"
     return [

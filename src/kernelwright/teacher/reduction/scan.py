@@ -48,7 +48,7 @@ class Scan:
     name: str
     """The name of the function that combines two neighbouring stretches."""
     combine: str
-    """Its text."""
+    """The text of the combine function."""
     neutral: str
     """The start of a row: "lowest" and "highest" stand for the dtype's."""
     has_index: bool = False
@@ -85,10 +85,11 @@ _TILES = (
         for columns in (128, 256, 512, 1024, 2048, 4096)
         for rows in (1, 4, 16)
         for warps in (2, 4, 8)
+        # At least four elements a thread, or warps would have too little work.
         if columns * rows <= 4096 and columns * rows >= 128 * warps
     ),
 )
-"""Columns of a block at most, elements of a tile, num_warps."""
+"""The most columns of a block, elements of a tile, num_warps; the first five are tried first."""
 
 
 ScanTile = tuple[int, int, int]
@@ -126,6 +127,7 @@ class _Written(TileProgram):
         self.scan = SCANS[self.call.op]
         self.source = self.call.arg("input").name
         result_type = self.call.types[0]
+        # A scan of one element copies it, and the tile would have no axis "n".
         if (
             not result_type.rank
             or result_type.shape[dim_index(self.call.arg("dim"), result_type.rank)] == 1
@@ -154,12 +156,14 @@ class _Written(TileProgram):
         index = self.index
         text = body.value(self.source, index)
         kind = triton_dtype(self.call.types[0].dtype)
+        # PyTorch scans in the dtype of the result: bool and small integers become int64.
         if self.program.type_of(self.source).dtype != self.call.types[0].dtype:
             text = f"{text}.to({kind})"
         # Triton cannot read one column of a tile: a sum over a mask of the last column does it.
         body.lines.append("is_last = tl.arange(0, BLOCK_N)[None, :] == BLOCK_N - 1")
         body.lines.append(f"given = tl.broadcast_to({text}, (BLOCK_M, BLOCK_N))")
         body.lines += self._scanned()
+        # Only cummax and cummin have a second result, the positions.
         for name, variable in zip(self.call.outputs, ("scanned", "scanned_at"), strict=False):
             body.place(name, index, variable)
         body.follow(self.after())
@@ -167,6 +171,7 @@ class _Written(TileProgram):
             if name not in body.path:
                 if body.shape(name) != self.call.types[0].shape:
                     raise NotWritable(f"output {name} has another shape than the scan")
+                # An output beside the scan is computed element by element in the same tile.
                 body.pull(name, index)
         return body
 

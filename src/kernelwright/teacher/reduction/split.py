@@ -2,7 +2,7 @@
 
 For each level of reductions, one kernel writes a state for every (row, split). The kernels that
 need the result, which are the next level and the kernel that stores, merge a row's states
-themselves. This is cheap and saves a launch.
+themselves. A row has a few hundred states at most, so merging costs less than a launch.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,7 @@ def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> W
     Args:
         suffix: part of the kernels' names, to tell stages apart.
     """
+    # The probe writes no lines: levels and sizes are asked of it.
     probe = Body(space, schedule, suffix)
     top = max(probe.level.values())
     kernels: list[Kernel] = []
@@ -36,6 +37,7 @@ def write_two_pass(space: StageSpace, schedule: StageSchedule, suffix: str) -> W
     # A reduction of another reduction's result needs that result whole, so levels are kernels: only
     # between kernels do all programs wait for each other.
     for level in range(top + 2):
+        # Only the top level can lack reductions; the finishing kernel then stores its outputs.
         if level <= top and not probe.at_level(level):
             continue
         body = _SplitBody(space, schedule, suffix)
@@ -89,6 +91,7 @@ class _SplitBody(Body):
         stores = [] if is_at_top else self.full_stores(top)
         rows = self.row_stores()
         wanted = [tensor.node for tensor in (*stores, *rows)]
+        # Reductions of the top level have to be merged too, so the prologue goes one level further.
         lines = self._prologue(wanted, top + is_at_top)
         if stores:
             lines += [*self._chunk(), *self.loop(("begin", "end"), [], stores)]

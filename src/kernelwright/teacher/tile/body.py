@@ -212,6 +212,7 @@ class TileBody:
         if at is None:
             if self.program.type_of(name).dtype == "float64":
                 raise NotWritable("float64 is left to PyTorch")
+            # Vectors take little shared memory beside the tiles.
             self.num_tiles += not self._is_vector(index)
             return self._load(name, index)
         call = self.program.calls[at]
@@ -254,6 +255,7 @@ class TileBody:
         scale = f"tl.rsqrt({texts['running_var']} + {call.arg('eps')})"
         if "weight" in texts:
             scale += f" * {texts['weight']}"
+        # Statistics have one dimension, the channels, which is dimension 1 of the value.
         scale = self._line(f"{call.outputs[0]}_scale", scale, index[1:2])
         shift = f" + {texts['bias']}" if "bias" in texts else ""
         text = f"({texts['input']} - {texts['running_mean']}) * {scale}{shift}"
@@ -315,6 +317,7 @@ class TileBody:
         renamed = {}
         for axis in [axis for axis in self.view if axis in axes_of(index)]:
             text = self.view[axis]
+            # `tests` holds the bound too, so the new axis has conditions alone.
             conditions = (*text.tests, condition)
             renamed[axis] = self._new_axis(
                 AxisText(text.name, text.suffix, conditions=conditions, parts=text.parts)
@@ -351,6 +354,7 @@ class TileBody:
             at: dimension of the value.
         """
         size, length = self.sizes.of(value)[at], self.shape(value)[at]
+        # Equal sizes keep the plain term, which offsets can join with its neighbours.
         if same(size_of(dim) if dim else "1", size):
             return dim
         return self.position(self.text(dim), size, length, self.conditions(dim))
@@ -381,6 +385,7 @@ class TileBody:
         """The mask of a load or store at the index: a condition, a variable, or ""."""
         text = self._tests(index)
         if text == self._inside:
+            # The kernel has computed this mask already.
             return "inside" if text else ""
         return self.assign(text, "inside") if " & " in text else text
 
@@ -398,6 +403,7 @@ class TileBody:
             name: start of the variable's name, if it is new.
         """
         lines = [*self.before, *self.lines]
+        # A variable is assigned once, so equal texts have equal values.
         known = next((line for line in lines if line.endswith(f" = {text}")), None)
         if known is not None:
             return known.partition(" = ")[0]
@@ -414,6 +420,7 @@ class TileBody:
 
     def _set(self, variable: str, text: str) -> str:
         """Write the variable's line: before the loop if nothing in the text changes in the loop."""
+        # Slices of moving axes are computed inside the loop, so they move too.
         slices = (name for axis in self.loop for name in self.view[axis].parts)
         if self.loop and self._moving.union(slices).isdisjoint(re.findall(r"\w+", text)):
             self.before.append(f"{variable} = {text}")

@@ -30,7 +30,7 @@ class Term:
     inner: str = "1"
     """Text of how many steps the axis makes while this position stays."""
     is_outer: bool = True
-    """Nothing of the axis lies outside it, so the `%` can go."""
+    """Whether no part of the axis lies outside of the slice, so that the `%` can be left out."""
 
     @property
     def is_whole(self) -> bool:
@@ -45,7 +45,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class AxisText:
-    """How a kernel writes one axis."""
+    """Texts of one axis in a kernel: its variable, its place in the tile, its mask, its slices."""
 
     name: str
     """The variable that holds positions: "offs_m"."""
@@ -110,6 +110,7 @@ def over(size: str, divisor: int) -> str:
     if size.isdigit():
         return str(int(size) // divisor)
     if size.startswith("(") and len(_factors(size)) == 1:
+        # "(N // 4)" over 2 is "(N // 8)": a nested quotient would not be recognised by `same`.
         whole, _, earlier = size[1:-1].rpartition(" // ")
         return f"({whole} // {int(earlier) * divisor})"
     return f"({size} // {divisor})"
@@ -165,6 +166,7 @@ def flat_axis(axis: str, names: Sequence[str], lengths: Sequence[int]) -> Index:
 def size_of(dim: Dim) -> str:
     """Text of the size of a dimension, the product of its terms' sizes."""
     text = times("1", *(term.size for term in dim))
+    # A quotient that stands alone needs no parentheses.
     return text[1:-1] if text.startswith("(") and " * " not in text else text
 
 
@@ -206,12 +208,16 @@ def reshape(index: Index, shape: tuple[int, ...], sizes: Sequence[str] = ()) -> 
     dims: list[Dim] = []
     for at in reversed(range(len(shape))):
         size, dim = shape[at], list[Term]()
+        # A dimension of size 1 takes a term of length 1 that comes next. Else the value would lose
+        # an axis of the tile, and `store` would refuse the value.
         while size > 1 or (not dim and flat and flat[-1].length == 1):
             term = flat.pop() if flat else None
             if term and size % term.length == 0:
                 dim.insert(0, term)
                 size //= term.length
             elif term and term.length % size == 0:
+                # The dimension's own text is right only if no other term has taken a share of its
+                # size.
                 is_untouched = sizes and size == shape[at]
                 outer, inner = _split(term, size, sizes[at] if is_untouched else str(size))
                 flat.append(outer)
@@ -250,6 +256,7 @@ def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...
 
 def memory_order(dims: tuple[_Item, ...], layout: Layout) -> tuple[_Item, ...]:
     """Items of a tensor's dimensions in memory order, from the slowest to the fastest."""
+    # Channels, dimension 1, are the fastest in channels-last memory.
     return (dims[0], *dims[2:], dims[1]) if layout is Layout.CHANNELS_LAST else dims
 
 
@@ -324,9 +331,11 @@ def position(term: Term, view: View) -> str:
         return f"{text}{axis.suffix}"
     known = next((name for name, part in axis.parts.items() if part == text), None)
     if known is None:
+        # A slice of size W is called w, which readers understand; other slices get a number.
         is_named = all(size.isidentifier() for size in term.size.split(" * "))
         known = term.size.lower().replace(" * ", "_") if is_named else ""
         known = axis.names.get(term.size, known)
+        # Slices of two axes must not share a variable.
         if not known or any(known in other.parts for other in view.values()):
             known = f"{term.axis}_part{len(axis.parts)}"
         axis.parts[known] = text

@@ -100,6 +100,7 @@ class TileProgram:
             computed: further constexpr arguments -> their wrapper text, passed if they are named.
         """
         words = set(re.findall(r"\w+", "\n".join(lines)))
+        # num_warps and num_stages are options of the launch, not arguments of the kernel.
         tiles = {k: str(v) for k, v in choice.tiles.items() if not k.startswith("num_")}
         constants = {name: value for name, value in computed.items() if name in words}
         sizes = used_in(lines, self.texts.symbols | dict(counted))
@@ -115,6 +116,7 @@ class TileProgram:
             pointers=pointers_in(lines),
             sizes=tuple(symbol for symbol in sizes if symbol not in constants),
             body=tuple(lines),
+            # Names of tiles are two words in capitals with a "_" between them; no size symbol is.
             grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda name: tiles[name[0]], grid),
             constants=tiles | constants,
         )
@@ -147,6 +149,7 @@ class TileProgram:
             sizes=self.texts.needed([*named, *counted.values()]) | dict(counted),
             reads=reads,
             buffers=buffers,
+            # Other sizes may come later: 32-bit offsets must not meet longer tensors then.
             guard=() if self.is_wide else (guarded,),
             extra=[extra] if extra else [],
         )
@@ -190,6 +193,7 @@ def tile_axes(
         if terms := [term for [term] in walked.values()]:
             dims |= walked
             bound = sizes.symbol(times(*(term.size for term in terms)), axis.upper())
+            # A program's number is always inside its axis, so "b" needs no bound.
             view[axis] = AxisText(*_PLACES[axis], "" if axis == "b" else bound)
             lengths[axis] = prod(term.length for term in terms)
     rank = sizes.program.type_of(value).rank

@@ -55,6 +55,7 @@ def source_index(program: Program, call: Call, index: Index) -> Index:
         return reshape(index, shape)
     if call.op in PERMUTING:
         dims = permutation(call, len(shape))
+        # The inverse permutation: dimension `dim` of the source is where the view has put it.
         return tuple(index[dims.index(dim)] for dim in range(len(shape)))
     return align(index, shape) if call.op == "broadcast_to" else index
 
@@ -67,6 +68,7 @@ def view_index(program: Program, call: Call, index: Index) -> Index:
     """
     shape = program.type_of(source(call)).shape
     if call.op == "unsqueeze":
+        # `reshape` would give the new dimension a neighbour's term of length 1.
         at = dim_index(call.arg("dim"), len(shape) + 1)
         return (*index[:at], (), *index[at:])
     if call.op in RESHAPING:

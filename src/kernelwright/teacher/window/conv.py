@@ -26,8 +26,8 @@ from kernelwright.teacher.tile.views import Side
 from kernelwright.teacher.window.sweep import Sweep
 
 FEW_CHANNELS = 16
-"""Up to so many that a group takes, kernels are made for their number: where an element of a window
-lies is then known when it is compiled, and neighbours are loaded together."""
+"""The most channels of a group for which kernels have the number as a constant. The compiler then
+knows where each element of a window lies, and loads neighbours together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class Convolution(Product):
     """The value that the window moves over; along its spatial dimensions lie axes "d", "h" and
     "w"."""
     weights: Side
-    """Its kernel; along its spatial dimensions lie axes "kd", "kh" and "kw"."""
+    """The weights of the window; along their spatial dimensions lie axes "kd", "kh" and "kw"."""
     sweeps: tuple[Sweep, ...]
     pixels: str
     """The tile's axis of pixels, "m" or "n"; the other is that of channels."""
@@ -97,12 +97,15 @@ class Convolution(Product):
         if not isinstance(bias, Ref):
             self.place(body, "acc")
             return
+        # Counted from the end, because an image may have no batch dimension.
         channel = self.index[-len(self.sweeps) - 1]
         self.place(body, f"acc + {body.value(bias.name, (channel,))}")
 
     def view(self) -> View:
         view = dict(super().view())
         if "b" in view and self.groups_are_apart and self.phased:
+            # With phases, "b" numbers groups and phases together, so the group has its own
+            # variable.
             view["b"] = AxisText("group")
         # With phases, the number of pixels a phase is rounded up for each dimension.
         if self.pixels not in axes_of(self.index):  # every position has a bound of its own
@@ -124,6 +127,8 @@ class Convolution(Product):
             lines += [f"group = part // {num_phases}", f"phase = part % {num_phases}"]
         for at, sweep in enumerate(self.phased):
             inner = self.phased[at + 1 :]
+            # The first dimension is the highest digit of the phase's number, so no remainder is
+            # taken there.
             text = f"phase // {_factor(inner)}" if inner else "phase"
             text += f" % {sweep.num_phases}" if at else ""
             lines.append(f"{sweep.at}_phase = {text}")

@@ -58,16 +58,16 @@ _FEW_TILES = (
     (16, 128, 16, 4),
 )  # fmt: skip
 _OF_A_FORM = 3
-"""Ways of each form that come first where sums may be dense: how estimates of tensor cores compare
-with those of CUDA cores there is not known."""
+"""The number of ways of each form that come first where a sum may be dense. Estimates of tensor
+cores and of CUDA cores cannot be compared there, so ways of both forms are measured."""
 _MAX_DIRECT = 8
-"""Channels a group takes, at most, for a direct sum."""
+"""The most channels that a group takes for a direct sum."""
 _L1_BYTES_PER_S = 20e12
 """The bytes a second that loads that hit L1 bring on an H200, all SMs together."""
 _FMA_PER_S = 25e12
 """Products that CUDA cores add on an H200, at three quarters of what they could."""
 _COPY_BYTES_PER_S = 1.9e12
-"""Read and written, by PyTorch's conversion to channels-last on an H200."""
+"""The bytes a second that PyTorch's conversion to channels-last reads and writes on an H200."""
 _CROOKED = 4.0
 """Time of windows that move over a contiguous image, whose rows start anywhere, over that in
 channels-last: 5.8 was measured at 3 x 3 taps of 64 channels."""
@@ -131,6 +131,7 @@ def ways(program: Program, precision: str) -> list[Way]:
         form = type(ranked[0].product)
         others = [at for at, item in enumerate(ranked) if type(item.product) is not form]
         for place, at in enumerate(others[:_OF_A_FORM], start=_OF_A_FORM):
+            # A way that already stands further in front stays there.
             ranked.insert(min(place, at), ranked.pop(at))
     return [
         Way(
@@ -158,6 +159,7 @@ def _products(program: Program) -> Iterator[Convolution]:
             try:
                 product = find(program, form, pixels)
                 if _suits(product):
+                    # Only writing shows whether the fused calls have kernel text.
                     tiled(product, _trial(product))
                     yield product
             except NotWritable:
@@ -176,6 +178,7 @@ def _suits(product: Convolution) -> bool:
     counts = product.counts
     if isinstance(product, Direct):
         return counts.taken <= _MAX_DIRECT
+    # Depthwise groups take one channel: a product of matrices would have rows of one element.
     return counts.groups == 1 or counts.taken > 1
 
 
@@ -185,6 +188,7 @@ def _orders(product: Convolution) -> tuple[str, ...]:
         return ("",)
     if not any(sweep.is_moving for sweep in product.sweeps):
         return ("taps",)
+    # With phases, taps are counted at run time, so taps and channels form no fixed dimension.
     return ("taps", "channels") if product.phased else ("taps", "channels", "flat")
 
 
@@ -239,6 +243,8 @@ def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[ProductSchedule
             order="flat",
             why="few channels: neighbours in a window's rows are loaded together",
         )
+        # A tile with fewer channels than the output reads the image again for each block of
+        # channels.
         is_wasteful = channels >= 2 * max(num_made, 16) or channels < min(num_made, 64)
         if product.has_known_places(schedule) and not is_wasteful:
             yield schedule
@@ -312,6 +318,7 @@ def _estimate_s(item: _Item) -> float:
     if isinstance(product, Direct):
         return LAUNCH_S + scattered * max(memory_s, _direct_s(product, schedule, num_taps))
     along = product.lengths["k"] if schedule.order == "flat" else product.counts.taken
+    # Blocks of the summed dimension are computed whole, also where they are partly padding.
     padding = ceil(along / schedule.block_k) * schedule.block_k / along
     if schedule.order != "flat" and num_taps > 1 and lays is Layout.CONTIGUOUS:
         scattered *= 1.3  # a tap's weights are strides apart

@@ -18,7 +18,8 @@ _MAX_UNROLLED = 32
 """Windows of more taps, and those of dense tiles, are unrolled along the innermost dimension
 only."""
 _DENSE = 16
-"""From so many channels in a tile on, registers are what there is to save."""
+"""The least channels of a tile that is dense: a thread then holds so many sums that registers are
+scarce."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,7 @@ class Direct(Convolution):
             weights=channel | {f"k{s.at}": AxisText(s.weight(s.tap)) for s in moving},
             taps={sweep.at: sweep.tap for sweep in moving},
             dims={},
+            # CUDA cores multiply in fp32, so 16-bit values are widened at the load.
             is_narrow=False,
         )
         view = dict(self.view())
@@ -85,6 +87,8 @@ class Direct(Convolution):
     def _nested(self, lines: list[str], *, is_dense: bool) -> list[str]:
         """The lines inside loops over channels and taps."""
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
+        # A dense tile of 32 x 256 keeps its registers only if the innermost taps alone are
+        # unrolled.
         is_short = not is_dense and prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
         headers = ["for c in range(C):"] if self.counts.taken > 1 else []
         for sweep in moving:

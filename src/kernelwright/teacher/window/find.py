@@ -40,6 +40,7 @@ def find(program: Program, form: type[Form], pixels: str) -> Form:
     if image.dtype not in ("float32", "float16", "bfloat16"):
         raise NotWritable(f"a convolution of {image.dtype}")
     window = sweeps(call, weights.shape[2:])
+    # With one tap no element is read by several taps, so calls in front may be dear.
     if prod(sweep.kernel for sweep in window) > 1:
         _check_cheap(program, call)
     return _ConvolutionReading(program, call, window).product(form, pixels)
@@ -102,6 +103,8 @@ class _ConvolutionReading:
         groups_text = self.size("CIN") if taken == 1 else str(groups)
         total = self.size("CIN" if self.is_transposed else "W0")
         share = total if groups == 1 else f"{total} // {groups_text}"
+        # Weights are (out, in / groups, ...), and (in, out / groups, ...) if the convolution is
+        # transposed.
         if self.is_transposed:
             made_text, taken_text = self.size("W1"), share
             total = made_text if groups == 1 else f"{groups_text} * {made_text}"
@@ -145,6 +148,7 @@ class _ConvolutionReading:
             lengths=lengths,
             batch_size=batch_size,
             batch_position=batch_position,
+            # Taps are constants of the kernel, so that the compiler can unroll loops over them.
             constants={name: name for name in [*self.taps, *self.known(counts)]},
             image=Side(self.image, self.image_index(pixel_index, channels)),
             weights=Side(self.weights, self.weight_index(channels)),
@@ -174,6 +178,7 @@ class _ConvolutionReading:
     def pixel_index(self, pixels: str) -> Index:
         """Index of a pixel of one phase: (sample, *positions), along the axis `pixels`."""
         lengths = [
+            # Rounded up: the last phases have one output less, and masks leave out the rest.
             -(-n // sweep.num_phases)
             for n, sweep in zip(self.out_shape[-len(self.window) :], self.window, strict=True)
         ]

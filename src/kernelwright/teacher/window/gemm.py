@@ -58,6 +58,7 @@ class ImplicitGemm(Convolution):
             image, weights = (
                 (side.num_loads, side.is_loaded) for side in (walk.image(), walk.weights())
             )
+            # The left factor is the one whose tile holds the rows.
             self._loads[key] = (image, weights) if self.pixels == "m" else (weights, image)
         return self.shared_bytes_of(schedule, *self._loads[key])
 

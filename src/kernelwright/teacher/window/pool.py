@@ -58,6 +58,8 @@ class WindowPool:
     @property
     def outer(self) -> tuple[str, ...]:
         """Symbols of the dimensions before the spatial ones."""
+        # An input without a batch has channels only; an input without both has spatial dimensions
+        # only.
         return ("B", "C")[2 - (self.source.rank - len(self.window)) :]
 
     @property
@@ -108,7 +110,7 @@ class PoolKernel(TileProgram):
         side = Side(pool.value, (*self.index[: len(self.index) - spatial], *inner))
         self.texts = ValueSizes(pool.program, self._sizes(side))
         self.leaves = any(slide.axis.bound for slide in pool.window)
-        """Windows may hang over an edge: every step has a mask of its own."""
+        """Whether windows may hang over an edge of the input: each step then has its own mask."""
         self.neutral = 'float("-inf")' if pool.kind == "max" else "0.0"
         # Positions along the window are axes of the loop, so their masks come with the loads.
         view = {**self.view, **{slide.at: slide.axis for slide in pool.window}}
@@ -139,6 +141,7 @@ class PoolKernel(TileProgram):
         # for its own loads, so the mask of the outputs is set again after the loop.
         lines = [
             *self._place(),
+            # `finish` begins with the slices of axes, from which window starts are computed.
             *end[: len(parts(view))],
             *self.starts,
             *([f"inside = {edge}"] if not self.leaves else []),
@@ -240,6 +243,7 @@ class PoolKernel(TileProgram):
             return []
         is_adaptive = pool.window[0].adaptive > 0
         divisor = None
+        # Neither adaptive pools nor avg_pool1d have a `divisor_override`.
         if not is_adaptive and len(pool.window) > 1:
             divisor = pool.call.arg("divisor_override")
         if divisor is not None:

@@ -51,6 +51,7 @@ def _blocks_of(pool: WindowPool) -> list[TileChoice]:
     ]
     layouts = {pool.program.type_of(name).layout for name in pool.program.outputs}
     layouts |= {pool.source.layout}
+    # Pixels are then neighbours on both sides, so a plane gains nothing.
     if Layout.CHANNELS_LAST not in layouts:
         return flat
     return planes + flat if len(layouts) > 1 else flat + planes

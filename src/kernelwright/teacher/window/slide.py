@@ -59,6 +59,7 @@ class Slide(WindowSide):
         reach = str(self.kernel)
         if self.dilation is not None:
             reach = f"{self.dilation} * ({self.kernel} - 1) - 1"
+        # `reach` follows a minus sign in this text, so its "- 1" is subtracted as well.
         room = f"{self.symbol} + 2 * {self.padding} - {reach}"
         if not self.ceil_mode:
             return f"({room}) // {self.stride} + 1"
@@ -68,7 +69,7 @@ class Slide(WindowSide):
 
     @property
     def length(self) -> str:
-        """The kernel's text of the window's length."""
+        """The window's length as a kernel writes it: a number, or a symbol for an adaptive pool."""
         return f"K{self.symbol}" if self.adaptive else str(self.kernel)
 
     @property
@@ -76,6 +77,7 @@ class Slide(WindowSide):
         """Constexpr arguments that the wrapper computes."""
         if not self.adaptive:
             return {}
+        # `_longest` as text, because the wrapper may meet other sizes of the input.
         uneven = f"({self.symbol} % {self.adaptive} > 0)"
         return {self.length: f"-(-{self.symbol} // {self.adaptive}) + {uneven}"}
 
@@ -86,6 +88,7 @@ class Slide(WindowSide):
             out: text of the output's position.
         """
         if self.adaptive:
+            # PyTorch's adaptive window: the start is rounded down and the end is rounded up.
             end = f"(({out} + 1) * {self.symbol} + {self.adaptive} - 1) // {self.adaptive}"
             return [
                 f"{self.at}_start = {out} * {self.symbol} // {self.adaptive}",
@@ -121,6 +124,7 @@ class Slide(WindowSide):
             last = f"tl.minimum({end}, {self.symbol})"
             return f"({last} - tl.maximum({self.at}_start, 0))"
         if self.ceil_mode:
+            # PyTorch counts positions in the padding, but no positions beyond the padding.
             limit = shifted(self.symbol, self.padding)
             return f"(tl.minimum({end}, {limit}) - {self.at}_start)"
         return str(self.kernel)
@@ -164,4 +168,5 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
 
 def _longest(size: int, wanted: int) -> int:
     """Length of the longest window of an adaptive pool from `size` inputs to `wanted` outputs."""
+    # Where sizes do not divide, a window may gain an element at both ends by rounding outwards.
     return -(-size // wanted) + (size % wanted > 0)

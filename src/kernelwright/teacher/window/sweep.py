@@ -101,10 +101,12 @@ class TransposedSweep(Sweep):
 
     @property
     def is_moving(self) -> bool:
+        # With a stride, a kernel of one element has no tap for the outputs of some phases.
         return self.kernel > 1 or self.stride > 1
 
     @property
     def can_leave(self) -> bool:
+        # A gathered position may lie before the start or behind the end, whatever the padding is.
         return True
 
     @property

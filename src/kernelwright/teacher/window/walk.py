@@ -87,6 +87,7 @@ class _WalkBody(TileBody):
         return super()._operand(name, index)
 
     def _seen(self, call: Call, index: Index) -> Index:
+        # The base class would take the element's number apart, which no sliding pointer can follow.
         return source_index(self.program, call, index)
 
     def _address(self, name: str, index: Index) -> str:
@@ -168,6 +169,7 @@ class Walk:
         """
         product = self.product
         is_plain = only_views(product.program, side.value, COPIES)
+        # Tiles that are loaded as they are keep 16 bits for `tl.dot`.
         widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
         if _is_pulled(product, side):
             body = product.body(view, loop=loop, tag="_tile", widens=widens)
@@ -202,6 +204,7 @@ class Walk:
         pixels = self.tile[self.product.pixels]
         known = f"{pixels.name}{pixels.suffix} < {self.product.pixels.upper()}"
         fixed = [test for s in self.product.sweeps if not s.is_moving for test in _tests(s)]
+        # If no tap moves a test, the tests before the loop are the whole mask.
         name = "known" if self._tests else "inside"
         return [*lines, *slices, *starts, f"{name} = {all_of([known, *fixed])}"]
 

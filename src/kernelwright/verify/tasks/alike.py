@@ -22,6 +22,7 @@ def permuted(value: Any, seed: int) -> Any:
     if not isinstance(value, torch.Tensor) or not value.numel():
         return value
     generator = torch.Generator().manual_seed(seed)
+    # Drawn on the CPU, so that a seed gives one order on every device.
     order = torch.randperm(value.numel(), generator=generator).to(value.device)
     return torch.empty_like(value).copy_(value.reshape(-1)[order].view(value.shape))
 
@@ -83,6 +84,7 @@ def with_parts_of(inputs: list[Any], others: list[Any], seed: int) -> list[Any]:
     def mixed(value: Any, other: Any, structure: Structure | None) -> Any:
         if structure is None:
             return with_part_of(value, other, seed)
+        # A fixed structure allows no other value; any other structure is restored after the change.
         return value if structure.is_fixed else structure.restored(with_part_of(value, other, seed))
 
     kept = structures(inputs, others)

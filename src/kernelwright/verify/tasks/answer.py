@@ -30,7 +30,7 @@ class ReferenceAnswer:
     held: frozenset[int] = frozenset()
     """Outputs that share memory with a parameter or buffer."""
     is_finite: bool = True
-    """An output has finite elements, natively and in float64."""
+    """Whether an output has finite elements, natively and in float64."""
 
     @property
     def num_bytes(self) -> int:
@@ -41,7 +41,7 @@ class ReferenceAnswer:
 
     @property
     def has_state(self) -> bool:
-        """The call changed something that later calls may read."""
+        """Whether the call changed state that later calls may read."""
         return bool(self.state or self.attributes)
 
 

@@ -176,6 +176,8 @@ class Cases:
         kinds += [("base", PART_CHANGED), ("base", PERMUTED), ("base", SWAPPED)]
         kinds += [("base", family) for family in FAMILIES if family != "plain"]
         kinds += [("base", "plain")] * 2
+        # The number decides poison and surroundings, so each kind of case has its place in the
+        # order.
         return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
 
     def plain(self) -> Iterator[Case]:
@@ -186,6 +188,7 @@ class Cases:
         """Yields plain draws in place of cases in which the reference is not defined, up to
         `MIN_CASES`."""
         for number in range(num_judged, MIN_CASES):
+            # Numbers of `all` end far below 1000, so these cases have other seeds.
             yield case_of(self.seed, 1000 + number)
 
     def first(self) -> Posed:
@@ -218,9 +221,12 @@ class Cases:
         Raises:
             UsageError: the reference fails on plain inputs, or the machine has no room.
         """
+        # The first case may be in memory already.
         if case == next(self.all()):
             return self.first()
         task = self.variants[case.variant]
+        # On its own plain inputs the reference must not fail: such an error is the user's, and is
+        # raised.
         if case.family == "plain" and case.variant == "base":
             posed = pose(task, case, self.rules)
             _check_tells(task, posed)
@@ -368,8 +374,10 @@ def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
     family, answer = posed.case.family, posed.answer
     if family == "plain":
         return posed
+    # Where the reference itself overflows, another order of a sum may overflow elsewhere.
     overflows = not all(bool(y.isfinite().all()) for y in answer.outputs.native)
     excuses: dict[str, Any] = {
+        # The family "special" asks where NaN appears, so its NaN must be right.
         "is_nan_free": family != "special",
         "is_range_free": (family == "extreme" and reduces) or (family == "large" and overflows),
         "is_overflow_free": family in ("extreme", "large"),
@@ -401,6 +409,8 @@ def case_of(seed: int, number: int, variant: str = "base", family: str = "plain"
     case_seed = derive(seed, "case", number) % (1 << 31)
     filler = poison(case_seed, is_nan=number % 2 == 0)
     dice = random.Random(derive(seed, "manner", number))
+    # The first turn is one for all cases of a seed, so the cases go through configurations in
+    # order.
     manner = manner_of(dice, number, derive(seed, "turns") % MAX_FIRST_TURN)
     return Case(variant, family, case_seed, filler, generator_seed(dice), manner)
 
@@ -422,10 +432,12 @@ def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
     in_ten = number % 10
     return Manner(
         is_watched=number == 0 or number % 5 not in (2, 4),
+        # Three cases of ten are forced, so the next ten go on three configurations later.
         turn=first_turn + 3 * (number // 10) + TURNED.index(in_ten) if in_ten in TURNED else None,
         has_grad=dice.random() < 0.5,
         num_threads=dice.randint(1, MAX_THREADS),
         has_offsets=dice.random() < 0.5,
+        # A candidate may behave well until some day: most clocks are ahead.
         clock_s=dice.choice([0, dice.randrange(MAX_AHEAD_S), dice.randrange(MAX_FAR_AHEAD_S)]),
         traces_memory=number in TRACED,
     )

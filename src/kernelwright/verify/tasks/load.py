@@ -27,8 +27,8 @@ from kernelwright.verify.tasks.program_task import ProgramTask, program_task
 from kernelwright.verify.tasks.task import CPU, Arguments, FunctionTask, ModuleTask, Task
 
 HEADROOM = 5
-"""Memory judging needs, as a multiple of inputs and parameters: they and their fp64 copies (3),
-the guest's copies (2). Results come on top."""
+"""The memory that judging needs, as a multiple of inputs and parameters in fp32. These and their
+fp64 copies take 3, and the guest's copies take 2. Results are not counted."""
 
 _numbers = itertools.count()
 
@@ -54,6 +54,7 @@ def load_task(
     path = Path(spec)
     if path.is_file():
         return _from_file(path, device, training)
+    # A name that ends in .py is a missing file, also if it has a colon.
     if ":" in str(spec) and path.suffix != ".py":
         return _from_factory(str(spec), training)
     raise UsageError(
@@ -92,6 +93,7 @@ def _module_task(file: "_File", device: torch.device, training: bool | None) -> 
 
     def arguments() -> Arguments:
         values = file.call("get_init_inputs") if file.has("get_init_inputs") else []
+        # A pair of a list and a dict is read as positional and keyword arguments.
         if len(values) == 2 and isinstance(values[0], list | tuple) and isinstance(values[1], dict):
             return list(values[0]), values[1]
         return values, {}
@@ -113,6 +115,7 @@ def _module_task(file: "_File", device: torch.device, training: bool | None) -> 
         build_with=build_with,
     )
     if device.type != "meta":
+        # Built now, so that a faulty constructor is reported before any candidate is judged.
         task.module(device)
     return task
 
@@ -181,7 +184,10 @@ def _from_factory(spec: str, training: bool | None) -> ProgramTask:
 
 
 class _File:
-    """A user's Python file, imported under a name of its own."""
+    """A user's Python file, imported under a name of its own.
+
+    Where the file does not serve, methods raise `UsageError` with file, line and remedy.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -189,6 +195,7 @@ class _File:
             self.text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             self.fail(f"cannot be read: {error}", "give a UTF-8 Python file")
+        # Many references have one file name; a number keeps their modules apart.
         name = f"kernelwright_reference_{next(_numbers)}"
         spec = importlib.util.spec_from_loader(name, loader=None, origin=str(path))
         if spec is None:
@@ -240,6 +247,7 @@ class _File:
         try:
             with supervised.user_code(f"{_step(what)} of {self.path.name}", supervised.LOAD_S):
                 yield
+        # Such an error names its own place and remedy.
         except KernelwrightError:
             raise
         except SyntaxError as error:
@@ -250,6 +258,7 @@ class _File:
                 remedy=f"see that python -m py_compile {self.path.name} passes",
             ) from error
         except (Exception, SystemExit) as error:
+            # The last frame in this file is the innermost line of the user's own code.
             lines = [
                 frame.lineno
                 for frame in traceback.extract_tb(error.__traceback__)
@@ -282,6 +291,7 @@ class _File:
         }
         needed, available = HEADROOM * sum(sizes.values()), available_bytes(device)
         if needed > available:
+            # The largest tensor is the one that a user can make smaller with most effect.
             name = max(sizes, key=lambda name: sizes[name])
             self.fail(
                 f"too big for this machine: {name} {list(tensors[name].shape)} alone is "

@@ -20,6 +20,7 @@ def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module
     try:
         with torch.device("meta"):
             module = task.build()
+            # `ModuleTask.in_other_mode` changes built modules, and not the constructor.
             if module.training != task.training:
                 module.train(task.training)
             lowered = lower(module, tuple(task.get_inputs()))

@@ -26,13 +26,13 @@ FILLS = {
     aten.bernoulli_.float, aten.bernoulli_.Tensor, aten.uniform_.default, aten.normal_.default,
     aten.exponential_.default, aten.log_normal_.default, aten.cauchy_.default,
 }  # fmt: skip
-"""Fill their first argument with draws."""
+"""Overloads that fill their first argument with random draws."""
 DRAWS = {
     aten.rand.default, aten.randn.default, aten.rand_like.default, aten.randn_like.default,
     aten.bernoulli.default, aten.bernoulli.p, aten.normal.Tensor_Tensor, aten.normal.Tensor_float,
     aten.normal.float_Tensor, aten.normal.float_float,
 }  # fmt: skip
-"""Return draws."""
+"""Overloads that return random draws."""
 CONTRACTIONS: dict[Any, tuple[int, ...]] = {
     aten.mm.default: (0, 1),
     aten.bmm.default: (0, 1),
@@ -44,11 +44,11 @@ CONTRACTIONS: dict[Any, tuple[int, ...]] = {
     aten._scaled_dot_product_efficient_attention.default: (0, 1, 2),
     aten._scaled_dot_product_cudnn_attention.default: (0, 1, 2),
 }
-"""Where tensor cores apply -> positions of the factors."""
+"""Overload that tensor cores may compute -> positions of its factors among the arguments."""
 INDEX_TYPES = (torch.int32, torch.int64)
 """The types that floats are cast to where they become indices."""
 COPIES = {aten.clone.default, aten._to_copy.default}
-"""Compute nothing: in fp64 a cast rounds nothing either."""
+"""Overloads that compute nothing: in fp64 a cast between float types rounds nothing either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Nudges:
 
     salt: int
     dtype: torch.dtype
-    """That values are rounded to."""
+    """The type to which values are rounded."""
     ulps: float = 1.0
-    """At most, of that type."""
+    """The largest move, in ulps of `dtype`."""
     are_alike: bool = False
-    """Equal values move alike, as they do in any kernel; else each element by itself, as terms of a
-    sum do in some order of it."""
+    """Whether equal values move alike, as they do in any kernel. Else each element moves by itself,
+    as the terms of a sum do in another order."""
 
 
 class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
@@ -122,6 +122,7 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
         """Returns draws in the native type as fp64. Tensor arguments, such as probabilities, become
         native first."""
         args = tree_map(self._to_native, args)
+        # Calls without tensors take a dtype; other calls draw in the type of their tensors.
         if not any(isinstance(a, torch.Tensor) for a in args):
             dtype = kwargs.get("dtype")
             kwargs = {**kwargs, "dtype": self.native if dtype in (None, torch.float64) else dtype}
@@ -134,6 +135,7 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
     def _dropout(self, x: torch.Tensor, p: float, train: bool | None) -> Any:
         """Returns output and mask of a dropout whose mask is drawn in the native type."""
         _, mask = aten.native_dropout.default(torch.ones_like(x, dtype=self.native), p, train)
+        # With p = 1 nothing is kept. PyTorch gives zeros there, and not 0 / 0.
         kept = 1 - p if train is not False else 1
         return x * mask * (1 / kept if kept else 0), mask
 
@@ -221,7 +223,7 @@ def nudged(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
 
 
 _ODD = 0x1E3779B97F4A7C15
-"""Spreads positions over 64 bits."""
+"""An odd factor that spreads positions over 64 bits."""
 
 
 def _hashed(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
@@ -233,7 +235,9 @@ def _hashed(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
     if not nudges.are_alike:
         bits = bits ^ torch.arange(value.numel(), device=value.device).view(value.shape) * _ODD
     for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        # Shifts of int64 copy the sign bit; the mask clears the copies.
         bits = (bits ^ (bits >> shift & (1 << 64 - shift) - 1)) * factor
+    # 53 bits with sign are left: exact as a double, and from -1 to 1 after the factor.
     return (bits >> 11).double() * 2.0**-52
 
 
@@ -277,11 +281,13 @@ def called_in_double(
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seeds every generator that reference code may draw from (PyTorch, `random`, NumPy), and
     restores their states at the end."""
+    # `fork_rng` below restores PyTorch's generators alone.
     states = random.getstate(), np.random.get_state()
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         seed_generators(seed, device)
         random.seed(seed)
+        # NumPy takes seeds of 32 bits.
         np.random.seed(seed % (1 << 32))
         try:
             yield

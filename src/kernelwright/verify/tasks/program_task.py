@@ -30,8 +30,9 @@ INTERPRETER_ELEMENTS = 1 << 14
 program instance of a kernel, however little that instance computes, and a verdict needs some thirty
 calls."""
 INT32_ELEMENTS = (1 << 31) + 1
+"""The least number of elements at which the last offset is negative in 32 bits."""
 CAST = "to_dtype"
-"""The operator."""
+"""The operator that casts a tensor."""
 LARGE_HEADROOM = 7
 """Memory that judging takes at most, as a multiple of the program's values: the host's fp64 copies,
 the guest's inputs and outputs, what is shared between them."""
@@ -65,6 +66,7 @@ class ProgramTask(Task):
         return drawn if self.change is None else self.change(drawn, seed)
 
     def reference(self, device: torch.device, *, double: bool = False) -> Callee:  # noqa: ARG002
+        # `run` computes in the dtypes of its inputs, so fp64 inputs give the fp64 answer.
         return lambda *tensors: run(self.program, tensors)
 
     def _rounded(
@@ -131,6 +133,7 @@ def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
     return {
         shape_text(v): program_task(v, name=task.name)
         for v in variants
+        # A candidate may write attributes as numbers, so a variant must keep them.
         if same_attributes(v, task.program)
     }
 

@@ -151,11 +151,13 @@ class CaseStore:
         variants, device = dict(shapes.variants), self.rules.device
         if isinstance(base, ModuleTask) and base.is_redrawn:
             weights = other_weights(base, device, seed)
+            # Each draw of cases takes some of the weights, so all of them come up in turn.
             variants |= dict(dice.sample([*weights.items()], min(NUM_VARIANTS, len(weights))))
         varied = variations(base, self.rules, seed)
         varied = dice.sample(varied, min(NUM_VARIANTS, len(varied)))
         variants |= {variation.name: variation.task for variation in varied}
         foreign = frozenset(variation.name for variation in varied if variation.is_foreign)
+        # The last of the shapes is another than the base, if the task has another shape.
         return SharedCases(variants, self.rules, seed, foreign, shape=[*shapes.variants][-1])
 
     def _drop_oldest(self) -> None:

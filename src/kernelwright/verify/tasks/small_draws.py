@@ -20,7 +20,7 @@ from kernelwright.verify.tasks.task import CPU, ModuleTask
 
 _CAPS = {1: 1 << 16, 2: 256, 3: 48, 4: 20}
 _CAP = 12
-"""Largest size of a dimension, by the rank of the largest input: 2 ** 18 elements at most."""
+"""The largest size of a dimension, by the rank of the largest input: at most 2 ** 18 elements."""
 DRAWS: tuple[Any, ...] = (
     torch.rand,
     torch.randn,
@@ -44,8 +44,10 @@ class _Capped(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in DRAWS:
             # Called on the meta device first: PyTorch itself works out the shape of any spelling.
+            # A generator of the CPU does not fit the meta device.
             plain = {name: v for name, v in kwargs.items() if name != "generator"}
             wanted = func(*args, **{**plain, "device": "meta"})
+            # The shape is passed by position below.
             kwargs.pop("size", None)
             shape = tuple(min(size, self.cap) for size in wanted.shape)
             if func is torch.randint:

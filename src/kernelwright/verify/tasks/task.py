@@ -37,7 +37,7 @@ from kernelwright.verify.values.live import Callee, Live, attributes, copied, di
 CPU, META = torch.device("cpu"), torch.device("meta")
 
 NudgesOf = Callable[[torch.dtype], Nudges]
-"""By the type of a result."""
+"""The dtype of a result -> how the result may move."""
 
 
 class Task(ABC):
@@ -74,7 +74,7 @@ class Task(ABC):
             return drawn
         other = self.draw(derive(seed, "structure") >> 1, device)
         kept: list[Structure | None] = structures(drawn, other)
-        del other
+        del other  # as large as the inputs
         return list(apply(family, drawn, derive(seed, "family", family), kept))
 
     def expected(
@@ -102,7 +102,7 @@ class Task(ABC):
             UsageError: the reference fails.
         """
         names, functions = OperatorNotes(), Functions()
-        with functions:
+        with functions:  # some run as operators of other names
             self._call_under(names, inputs, seed, device)
         return frozenset(names.seen | functions.seen)
 
@@ -285,7 +285,7 @@ class ModuleTask(Task):
     build_with: Callable[[list[Any], dict[str, Any]], torch.nn.Module] | None = None
     """Constructs the module from other arguments."""
     arguments: Arguments | None = None
-    """Other arguments than the file's."""
+    """The arguments of a variant, in place of the file's."""
     seed: int = 0
     """The seed of the construction."""
     is_redrawn: bool = True
@@ -483,7 +483,7 @@ def _moved_entry(module: torch.nn.Module, *, name: str) -> torch.nn.Module:
     """Gives the module other values in one parameter or buffer."""
     entry = entries_of(module)[name]
     with torch.no_grad():
-        entry.copy_(~entry if entry.dtype is torch.bool else 1.5 * entry + 1)
+        entry.copy_(~entry if entry.dtype is torch.bool else 1.5 * entry + 1)  # moves 0 too
     return module
 
 

@@ -105,6 +105,7 @@ def variations(task: Task, rules: Rules, seed: int) -> list[Variation]:
     device = rules.device
     first = task.draw(derive(seed, "variation", 1) >> 1, device)
     num_elements = _num_elements(first) + _num_parameters(task, device)
+    # No kind of variant is left then, so the second draw is saved.
     if num_elements > max(MAX_ELEMENTS.values()):
         return []
     second = task.draw(derive(seed, "variation", 2) >> 1, device)
@@ -172,6 +173,7 @@ def _accepts(task: Task, seed: int, rules: Rules) -> bool:
     try:
         for number in range(NUM_DRAWS):
             inputs = task.inputs(derive(seed, "accepted", number) >> 1, "plain", CPU)
+            # The first draw suffices: the operators that draw do not depend on the inputs.
             if not number and task.is_random(inputs, CPU):
                 return False
             with _Wrapping() as wrapping:
@@ -239,6 +241,7 @@ def _other_constants(
     for number, group in enumerate(groups):
         salt = dice.getrandbits(60)
 
+        # Defaults keep the values of this turn: a closure would see those of the last turn.
         def change(
             inputs: list[Any], seed: int, *, group: tuple[int, ...] = group, salt: int = salt
         ) -> list[Any]:
@@ -284,6 +287,7 @@ def _other_tensor(value: torch.Tensor, generator: torch.Generator) -> torch.Tens
         other = flat ^ (torch.rand(flat.shape, generator=generator) < 0.3)
     elif value.is_floating_point():
         order = torch.randperm(flat.numel(), generator=generator)
+        # Scaled values would not be a mask any more.
         is_mask = torch.unique(flat).numel() <= 2 or not bool(flat.isfinite().all())
         factor = 0.5 + 1.5 * torch.rand(flat.shape, generator=generator)
         other = flat[order] if is_mask else flat * factor.to(flat.dtype)
@@ -297,6 +301,7 @@ def _other_tensor(value: torch.Tensor, generator: torch.Generator) -> torch.Tens
 def _other_integers(flat: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Draws other integers from the range of the old ones, on the CPU. Sorted integers keep their
     ends, as offsets do."""
+    # PyTorch has hardly any operators for these types.
     if flat.dtype in (torch.uint16, torch.uint32, torch.uint64):
         return flat
     low, high = int(flat.min()), int(flat.max())
@@ -306,6 +311,7 @@ def _other_integers(flat: torch.Tensor, generator: torch.Generator) -> torch.Ten
         if is_sorted:
             return flat  # positions: in another order they state another task
         return flat[torch.randperm(flat.numel(), generator=generator)]
+    # Equal integers span no range, so the range begins at 1.
     low = min(low, 1) if low == high and low > 0 else low
     drawn = torch.randint(low, high + 1, flat.shape, generator=generator)
     if is_sorted:  # offsets: the ends stay
@@ -352,9 +358,11 @@ def _unusual_for(task: Varied, value: torch.Tensor, *, has_negative: bool) -> li
     """Returns integers that this input should be tried with, as far as its type holds them: those
     with a meaning, the task's own, and numbers beyond the largest."""
     high, limits = int(value.max()), torch.iinfo(value.dtype)
+    # Bytes often mark an ignored label by their largest value, wider types by -1.
     own = [limits.max if limits.max < 256 else -1, high + 1, 2 * high + 1]
     if isinstance(task, ModuleTask) and task.get_arguments is not None:
         args, kwargs = task.get_arguments()
+        # `bool` is a subclass of int, but a flag is no label.
         own += [number for number in (*args, *kwargs.values()) if type(number) is int]
     own += _literals(task.text)
     numbers = [n for n in dict.fromkeys((*UNUSUAL, *own)) if limits.min <= n <= limits.max]
@@ -385,8 +393,11 @@ def _one_sided_masks(
         def change(inputs: list[Any], seed: int, *, at: int = i) -> list[Any]:
             mask = inputs[at].clone()
             if mask.ndim == 1:
+                # A mask of one dimension is a single row: empty in some draws, full in others.
                 mask.fill_(bool(seed % 2))
             else:
+                # Of a mask that is not contiguous, slices along the first dimension take the place
+                # of rows.
                 rows = mask.view(-1, mask.shape[-1]) if mask.is_contiguous() else mask
                 rows[::3], rows[1::3] = 0, 1
             return [mask if j == at else v for j, v in enumerate(inputs)]

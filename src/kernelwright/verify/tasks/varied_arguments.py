@@ -40,6 +40,7 @@ def other_arguments(task: ModuleTask) -> Iterator[tuple[str, ModuleTask]]:
                 list(args) if is_keyword else _replaced(list(args), place, new),
                 _replaced(dict(kwargs), place, new) if is_keyword else dict(kwargs),
             )
+            # The guest constructs the candidate from the text of these arguments.
             if are_plain(others) and (other := rebuilt(task, others)):
                 name = ".".join(map(str, place))
                 yield f"argument {name} = {new!r} in place of {value!r}", other
@@ -79,14 +80,17 @@ def _replaced(values: Any, place: Place, new: Any) -> Any:
 def _other_values(value: Any, texts: list[str]) -> list[Any]:
     """Returns other values of the same kind: neighbours of a number, the other flag, other texts.
     None may stand for a number or a flag."""
+    # The type of an absent argument is unknown, so a value of each likely kind is tried.
     if value is None:
         return [1, 0.5, True]
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
+        # Counts of layers, heads or groups are at least 1.
         return [value + 1, *([value - 1] if value > 1 else [])]
     if isinstance(value, str):
         return [text for text in texts if text != value][:MAX_TEXTS]
+    # No round numbers, which a kernel could hold by chance.
     return [1.7 * value + 0.1, value + 1.5] if math.isfinite(value) else []
 
 

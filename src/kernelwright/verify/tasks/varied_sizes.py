@@ -48,6 +48,7 @@ def other_sizes(
             equal sizes, such as those of queries and values.
     """
     sizes = sorted(sizes_of(first))
+    # Only some of the variants are tried, so their order is drawn.
     dice.shuffle(sizes)
     everywhere: dict[int, list[Resized]] = {}
     turns = [_larger, _single, _smaller, *([_one_sample] if is_drop_in else [])]
@@ -61,9 +62,11 @@ def other_sizes(
                 if place is None:
                     everywhere.setdefault(size, ways)
                 elif not is_drop_in and _is_shared(first, size):
+                    # `_larger` is the first turn, so the size has an entry.
                     ways = [*everywhere[size], *ways]
                 yield ways
     for i, value in enumerate(first):
+        # A batch of one has a size below MIN_SIZE, which the turns above leave out.
         is_single = isinstance(value, torch.Tensor) and value.ndim > 1 and value.shape[0] == 1
         if is_single and kept[i] is None:
             yield _resizings(task, first, kept, 1, 3, (i, 0))
@@ -103,7 +106,7 @@ def _single(first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[
 
 
 def _is_shared(first: list[Any], size: int) -> bool:
-    """Several inputs have the size."""
+    """Whether several inputs have the size."""
     return sum(isinstance(v, torch.Tensor) and size in v.shape for v in first) > 1
 
 
@@ -134,6 +137,7 @@ def _resizings(
         name = f"size {new} in place of {size} in dimension {place[1]} of input {place[0]}"
     ways = [(name, task.with_inputs(resizing(with_numbers=False)))]
     numbers = resizing(with_numbers=True)
+    # Without a number of this size, the second way would equal the first.
     if any(_swapped(v, size, new) != v for v in first if not isinstance(v, torch.Tensor)):
         ways.append((f"{name}, numbers too", task.with_inputs(numbers)))
     if not isinstance(task, ModuleTask) or task.get_arguments is None:

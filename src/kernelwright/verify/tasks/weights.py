@@ -7,7 +7,7 @@ import torch
 SMALL, SMALL_DRAWS = 16, 3
 """The most elements of a small parameter; the number of redrawn sets for a module with one."""
 _SHUTS_OUT = 1e4
-"""A number of this size in a mask that is added."""
+"""The least number that shuts an element out, in a mask that is added to scores."""
 _STATISTICS = ("_mean", "_var")
 """Ends of the names of running statistics."""
 
@@ -27,6 +27,7 @@ def redraw_constants(module: torch.nn.Module, seed: int) -> None:
             value = float(tensor.flatten()[0])
             if bool((tensor == value).all()):
                 span = 0.2 * torch.rand(tensor.shape, generator=generator) - 0.1
+                # Zero has no scale, so a span of 0.1 is added there.
                 tensor.add_((span * (abs(value) or 1.0)).to(tensor))
 
 
@@ -74,6 +75,7 @@ def redraw_weights(
             is_sorted = table.ndim == 1 and bool((table[1:] >= table[:-1]).all())
             table.copy_(moved.sort().values if is_sorted else moved)
         for codes in _quantised(module):
+            # A permutation keeps the codes in the range for which their scales were made.
             order = torch.randperm(codes.numel(), generator=generator).to(codes.device)
             codes.copy_(codes.flatten()[order].view(codes.shape))
     return module
@@ -107,8 +109,10 @@ def _redrawn(tensor: torch.Tensor, generator: torch.Generator, *, may_flip: bool
     values = values[torch.randperm(values.numel(), generator=generator)]
     rms = float(values.square().mean().sqrt()) or 1.0
     if tensor.ndim < 2:  # a bias of zeros must matter too
+        # Vectors are biases and slopes, which next to large activations would hardly show.
         rms = max(rms, 0.3)
         values *= rms / (float(values.square().mean().sqrt()) or 1.0)
+    # A weight of 0 would hide its input, so zeros become numbers of a tenth of the scale.
     small = 0.1 * rms * (1 + torch.rand(values.shape, generator=generator).double())
     values = torch.where(values == 0, small, values)
     values *= 0.5 + 1.5 * torch.rand(values.shape, generator=generator).double()

@@ -45,10 +45,11 @@ def matched(
 
 
 def _has_values(entry: StateEntry, tensor: torch.Tensor) -> bool:
-    """The values are equal and not constant: equal constants prove nothing."""
+    """Whether the values are equal and not constant: equal constants prove nothing."""
     if not _has_shape(entry, tensor) or entry.value is None or tensor.numel() < 2:
         return False
     value = entry.value.to(tensor.device)
+    # Weights of ones and biases of zeros are equal in every layer.
     if bool((tensor == tensor.flatten()[0]).all()):
         return False
     return torch.equal(value, tensor)

@@ -7,17 +7,15 @@ Each output has two figures, both on the scale of the answer itself. So one rule
     rms(y - o) / rms(o)
 
 `strict` allows twice the reference's rms figure and four times its max figure, and never less than
-a floor of a few ulp (`FLOOR_ULPS`); where few elements carry the answer, more of the rms. Other
-answers may set the bound in the reference's place, by the same factors (`Expected.tolerated`):
-under `tf32` the oracle with every contraction's inputs cut to TF32, which is nothing more where
-there is no contraction; and where a first look was close, the oracle of inputs moved by an ulp, for
-computations that magnify rounding. `kernelbench` is that
-suite's rule: |reference - y| <= tol * (1 + |y|) with tol 1e-4 for fp32 and 1e-2 for 16-bit types,
-against the reference instead of the oracle.
+a floor of a few ulp (`FLOOR_ULPS`). Where few elements carry the answer, the rms bound is wider.
+Other answers may set the bound in the reference's place, by the same factors
+(`Expected.tolerated`). Under `tf32` this is the oracle with the factors of contractions cut to
+TF32. After a close first look it is the oracle of inputs moved by an ulp. `kernelbench` is that
+suite's rule, against the reference: |reference - y| <= tol * (1 + |y|). There tol is 1e-4 for fp32
+and 1e-2 for 16-bit types.
 
-Whatever the policy: integers are exact, complex numbers are pairs of real ones,
-dtype, shape and layout are the reference's, and an element
-is finite where oracle and reference are.
+Under every policy integers are exact, and complex numbers are pairs of real numbers. Dtype, shape
+and layout are the reference's. An element is finite where oracle and reference are.
 """
 
 import math
@@ -78,7 +76,7 @@ FLOOR_ULPS = {
 }
 """(rms, max) always allowed, in units of the output dtype's eps."""
 NEAR = 0.1
-"""Relative error of an answer that betters a reference which overflows."""
+"""The relative error at which a finite answer is right where the reference overflows."""
 FEW = 3.0
 """An rms error over n elements that carry the answer may be 1 + FEW / sqrt(n) times as large."""
 KERNELBENCH_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
@@ -125,6 +123,7 @@ def compare_all(
 def _as_reals(tensors: Sequence[torch.Tensor]) -> Tensors:
     """Complex tensors as pairs of real numbers, others as they are."""
     return tuple(
+        # `view_as_real` refuses tensors whose conjugation is still pending.
         torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
         for tensor in tensors
     )
@@ -276,6 +275,7 @@ def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
     tolerated = [native, *(answer[i] for answer in expected.tolerated)]
     oracle = oracle.to(output.device)
     # Two passes over the chunks: errors are shares of the oracle's rms, which the first pass sums.
+    # Four counts of `_stray` and three sums of `_energy`.
     scale = torch.zeros(7, dtype=torch.float64, device=output.device)
     for o, y, n in _chunks(oracle, output, native):
         scale += torch.stack([*_stray(y, n, o, expected), *_energy(o, n)])
@@ -362,9 +362,8 @@ def _stray(
     # A special value is settled if reference or oracle has the same: either may be right.
     settled = y_finite | _same_special(y, n) | _same_special(y, o)
     missing = ~n_finite & ~o_finite & (y_finite | ~settled)
-    if (
-        expected.is_nan_free
-    ):  # a NaN of the oracle accepts any value; an infinity accepts any special value
+    # A NaN of the oracle accepts any value; an infinity accepts any special value.
+    if expected.is_nan_free:
         missing = ~n_finite & o.isinf() & y_finite
     # A kernel that sums in a wider type may have the finite value where the reference overflows.
     is_near = (y.double() - o).abs() <= NEAR * o.double().abs()
@@ -387,6 +386,7 @@ def _energy(o: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _same_special(y: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    # Infinities must have the same sign; `double` compares tensors of two types.
     return (y.isnan() & other.isnan()) | (y.isinf() & (y.double() == other.double()))
 
 
@@ -408,7 +408,7 @@ def _stray_mismatch(sizes: _Sizes, output: torch.Tensor, where: str) -> Mismatch
 def _judge_values(
     sizes: _Sizes, output: torch.Tensor, precision: Precision
 ) -> tuple[ErrorFigures, str]:
-    """Error figures of one floating-point output, and what is wrong with it ("" if nothing)."""
+    """(error figures of one floating-point output, its fault as text or "")."""
     figures = _figures(sizes, output.dtype)
     if precision is not Precision.KERNELBENCH:
         return figures, _why_wrong(figures)

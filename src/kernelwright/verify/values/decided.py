@@ -49,15 +49,17 @@ class Look(ABC):
 
     @property
     def may_be_rounding(self) -> bool:
-        """Few elements are off, and enough others are left to judge by."""
+        """Whether few elements are off, and enough others are left to judge by."""
         num_off, numel = int(self.off.sum()), self.off.numel()
+        # A vector has no rows: one of its elements may be off.
         num_columns = self.off.shape[-1] if self.off.ndim > 1 else 1
         most_off = max(1, num_columns, MOST_OFF * numel)
+        # In an output of a single element nothing else would be left to judge by.
         return not num_off or (num_off <= most_off and MOST_UNSETTLED * numel >= 1)
 
     @property
     def leaves_enough(self) -> bool:
-        """At most half of the elements are unsettled: the others still judge the candidate."""
+        """Whether at most half of the elements are unsettled: the others judge the candidate."""
         return int(self.unsettled.sum()) <= MOST_UNSETTLED * self.unsettled.numel()
 
     def settled(self) -> torch.Tensor:

@@ -63,6 +63,7 @@ class Live:
         native, after = tensors_of(result), _state(self._native)
         now = _versions(enumerate(own)) | _versions(after.items())
         written = {key for key, version in versions.items() if now.get(key) != version}
+        # Flags stay on the device, so that `read` waits for the GPU only once.
         flags = [differs(a, b) for a, b in zip(inputs, own, strict=True)]
         flags += [differs(value, after[name]) for name, value in before.items()]
         aliases, shared = frozenset(_aliases(native, own)), frozenset(_shared(native))
@@ -183,6 +184,7 @@ def attributes(call: Callee) -> dict[str, Any]:
     for prefix, part in call.named_modules():
         for name, value in vars(part).items():
             path = f"{prefix}.{name}".removeprefix(".")
+            # `training` is in this set too, but has no underscore: a call may change the mode.
             if name.startswith("_") and name in _OF_EVERY_MODULE:
                 continue
             if isinstance(value, _PLAIN) or value is None:
@@ -213,6 +215,8 @@ def copied(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     value = value.detach()
+    # Sparse tensors have no strides. Elements of expanded tensors share memory, which a copy
+    # cannot.
     if value.is_contiguous() or value.layout is not torch.strided or 0 in value.stride():
         return value.clone()
     copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)

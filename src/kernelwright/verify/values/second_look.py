@@ -148,6 +148,7 @@ def _settled(outputs: Tensors, call: ReferenceCall, rules: Rules) -> Tensors:
         return outputs
     tried = [_look(i, output, call.expected, rules) for i, output in enumerate(outputs)]
     looks = [look for look in tried if look is not None]
+    # Wrong special values are not a question of rounding, so nothing is excused.
     if len(looks) < len(tried):
         return outputs
     num_off = sum(look.num_left for look in looks)
@@ -166,6 +167,7 @@ def _settled(outputs: Tensors, call: ReferenceCall, rules: Rules) -> Tensors:
             continue
         if not num_left and all(look.leaves_enough for look in looks):
             return tuple(look.settled() for look in looks)
+        # With nothing left, too many elements are unsettled, and further roundings add to these.
         if not num_left or num_left > num_off / 2:
             break
     return outputs

@@ -47,6 +47,7 @@ def _set(is_allowed: bool) -> None:
     if _has_flags():
         matmul.allow_tf32 = cudnn.allow_tf32 = is_allowed
     else:
+        # One name for each of `_parts`.
         _set_names((TF32 if is_allowed else IEEE,) * 3)
 
 
