@@ -99,9 +99,11 @@ def flat_file(source: str, composed: str) -> str:
     """`optimized.py` for a flat program: the same file with `fused_operator` replaced."""
     docstring, rest = _opened(source)
     lines = lines_of(rest)
-    for node in ast.parse(rest).body:
+    # From the end: numbers of lines that are still to come stay right.
+    for node in reversed(ast.parse(rest).body):
         if isinstance(node, ast.FunctionDef) and node.name == "fused_operator":
-            lines[node.lineno - 1 : node.end_lineno] = []
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            lines[first - 1 : node.end_lineno] = []
     return f"{docstring}{composed}\n\n" + "\n".join(lines).strip() + "\n"
 
 

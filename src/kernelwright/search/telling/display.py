@@ -111,7 +111,7 @@ def _logging(show: OnProgress) -> OnProgress:
     """Log a step where more than its clock has changed, then show it."""
     last: list[tuple[object, ...]] = []
 
-    def each(step: Progress) -> None:
+    def log_and_show(step: Progress) -> None:
         facts = _facts(step)
         # Most steps differ from the step before by the clock alone, which a log does not need.
         if [facts] != last:
@@ -119,7 +119,7 @@ def _logging(show: OnProgress) -> OnProgress:
             logger.info("%s", status(step))
         show(step)
 
-    return each
+    return log_and_show
 
 
 def _facts(step: Progress) -> tuple[object, ...]:
