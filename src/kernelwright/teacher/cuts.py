@@ -134,8 +134,8 @@ class ProgramCuts:
         return None if drawn is None else frozenset(drawn)
 
     def _gain_ps(self, part: frozenset[int], launches: int) -> int:
-        """The gain of a cut with a part: minus the estimated time. To hold a call is worth more than
-        all time, because a cut must hold every call."""
+        """The gain of a cut with a part: minus the estimated time, and for each call that the part
+        holds more than all time, because a cut must hold every call."""
         return _HELD_PS * len(part & self._computing) - self._ps(part, launches)
 
     def _estimated_ps(self, part: frozenset[int], launches: int) -> int:
