@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from kernelwright.ops.operator import TensorType
 from kernelwright.programs import extern
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.text import parse, to_text
 
 
 @pytest.mark.slow
@@ -90,3 +92,13 @@ def test_defaults_and_placement_are_left_out():
 def test_what_is_no_overload_is_refused(op):
     with pytest.raises(ValueError, match=r"torch\.ops"):
         extern.overload(op)
+
+
+class FakeQuantized(nn.Module):
+    def forward(self, x):
+        return torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127)
+
+
+def test_an_overload_that_cannot_run_without_memory_has_types():
+    program = lower(FakeQuantized(), (torch.randn(3, 4),)).program
+    assert parse(to_text(program)).type_of(program.outputs[0]) == TensorType((3, 4))

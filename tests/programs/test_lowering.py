@@ -423,3 +423,14 @@ class Asserted(torch.nn.Module):
 def test_a_number_that_assertions_alone_read_is_left_out():
     lowered = lower(Asserted(), (torch.randn(3, 4), torch.tensor([1, 2])), {})
     assert [call.op for call in lowered.program.calls] == ["relu", "mul"]
+
+
+class BitsOfFloats(nn.Module):
+    def forward(self, x):
+        return (x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32)
+
+
+def test_a_view_as_another_dtype_is_a_call():
+    x = torch.randn(3, 4)
+    (result,) = run(lower(BitsOfFloats(), (x,)).program, [x])
+    assert torch.equal(result, x.abs())

@@ -179,3 +179,23 @@ def test_two_products_share_a_copy():
     (first,) = b.call("matmul", input=x, other=y)
     program = b.program(b.call("matmul", input=first, other=y))
     assert [call.op for call in k_major(program).calls].count("to_layout") == 1
+
+
+def test_biases_of_convolutions_without_a_batch_become_additions():
+    builder = Builder()
+    x, weight, bias = (builder.input(TensorType(shape)) for shape in ((3, 8), (3, 5, 4), (5,)))
+    program = builder.program(builder.call("conv_transpose1d", input=x, weight=weight, bias=bias))
+    agrees(split_conv_bias(program), program)
+
+
+def test_a_convolution_of_one_channel_keeps_its_layout():
+    """PyTorch cannot tell the layout of such an image, and returns a contiguous result."""
+    builder = Builder()
+    x, weight = (builder.input(TensorType(shape)) for shape in ((2, 1, 6, 6), (4, 1, 3, 3)))
+    second = builder.input(TensorType((5, 4, 3, 3)))
+    (y,) = builder.call("conv2d", input=x, weight=weight)
+    program = builder.program(builder.call("conv2d", input=y, weight=second))
+    rewritten = channels_last(program)
+    agrees(rewritten, program)
+    layouts = [call.types[0].layout for call in rewritten.calls if call.op == "conv2d"]
+    assert layouts == [Layout.CONTIGUOUS, Layout.CHANNELS_LAST]

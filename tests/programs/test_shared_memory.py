@@ -6,6 +6,7 @@ from functions_as_modules import Calls
 
 from kernelwright.programs.fragments.compose import compose
 from kernelwright.programs.lowering.lower import lower
+from kernelwright.programs.reference import run
 
 X = torch.arange(8.0).reshape(2, 4)
 
@@ -37,6 +38,18 @@ def test_results_share_memory_as_those_of_the_module_do(function):
     assert owners(X, *results) == owners(X, *wanted)
     for result, tensor in zip(results, wanted, strict=True):
         assert torch.equal(result, tensor)
+
+
+def contiguous_copies(x):
+    y = x * 2
+    return x.t().contiguous(), y.t().contiguous(), y, y.t().contiguous().view(8), x.t()
+
+
+def test_results_are_contiguous_where_those_of_the_module_are():
+    module, lowered = Calls(contiguous_copies), lower(Calls(contiguous_copies), (X,))
+    results = lowered.rebuild(lowered.separated(run(lowered.program, [X])), (X,))
+    assert [result.stride() for result in results] == [wanted.stride() for wanted in module(X)]
+    assert owners(X, *results) == owners(X, *module(X))
 
 
 class State(torch.nn.Module):

@@ -16,7 +16,8 @@ import torch
 class Model(torch.nn.Module):
     def forward(self, x):
         y = torch.relu(x)
-        return x.clone(), y, y.clone(), y.view(-1), torch.polar(x, x)
+        turned = x.t().contiguous(), y.t().contiguous()
+        return x.clone(), y, y.clone(), y.view(-1), *turned, torch.polar(x, x)
 
 
 def get_inputs():
@@ -45,7 +46,8 @@ def test_results_share_memory_as_those_of_the_original_do(tmp_path, is_graphed):
     with torch.no_grad():
         results, wanted = import_file(path).ModelNew()(x), original(x)
     places = [tensor.untyped_storage().data_ptr() for tensor in (x, *results)]
-    assert [places.index(place) for place in places[:-1]] == [0, 1, 2, 3, 2]
+    assert [places.index(place) for place in places[:-1]] == [0, 1, 2, 3, 2, 5, 6]
+    assert [result.stride() for result in results] == [tensor.stride() for tensor in wanted]
     torch.testing.assert_close(results, wanted)
 
 

@@ -160,6 +160,11 @@ def test_a_clamp_with_min_above_max_sets_all_to_max(low, high):
     assert special_strays("clamp", min=low, max=high) == []
 
 
+@pytest.mark.parametrize(("low", "high"), [(float("nan"), 1.0), (None, float("nan"))])
+def test_a_clamp_with_a_limit_of_nan_sets_all_to_nan(low, high):
+    assert special_strays("clamp", min=low, max=high) == []
+
+
 @pytest.mark.parametrize("exponent", [0, 0.0])
 def test_a_power_of_zero_is_one_for_nan_and_infinity_too(exponent):
     assert special_strays("pow", exponent=exponent) == []

@@ -139,3 +139,17 @@ def test_stages_are_cut_to_what_fills_tiles(shape, stages):
 def test_sizes_of_joined_factors_are_read_from_all_of_them():
     [candidate] = write(joined_rows(), limit=1, seed=0, precision="strict")
     assert " = x0.shape[0] + x1.shape[0] + x2.shape[0]\n" in candidate.source
+
+
+def by_a_number(s: Sketch) -> Ref:
+    return s.full(size=(9, 5), fill_value=0.5, dtype="float32")
+
+
+def by_one_repeated_column(s: Sketch) -> Ref:
+    return s.repeat(s.input(9, 1), repeats=(1, 6))
+
+
+@pytest.mark.parametrize("factor", [by_a_number, by_one_repeated_column])
+def test_a_factor_without_one_of_its_axes_is_no_part_of_the_product(factor):
+    s = Sketch()
+    assert write(s.program(s.matmul(s.input(7, 9), factor(s)))) == []

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from judging import faults
+from sketch import Sketch
 
 from kernelwright.core.plan import with_plans
 from kernelwright.ops.operator import Layout, TensorType
@@ -185,3 +186,19 @@ def test_arguments_stand_a_kind_a_line_and_no_other_line_is_broken(program):
                 assert constants == re.findall(r"(\w+): tl", lines[node.body[0].lineno - 3])
             elif isinstance(node, ast.Assign | ast.Return | ast.Assert):
                 assert node.lineno == node.end_lineno
+
+
+def test_empty_tensors_stay_in_pytorch():
+    s = Sketch()
+    x = s.input(4, 0, 3)
+    for result in (s.cumsum(x, dim=1), s.prod(x, dim=1), s.relu(x)):
+        assert write(s.program(result)) == []
+
+
+def test_only_casts_of_float64_have_kernels():
+    """Kernels compute in float32: a result in float64 would be less exact than PyTorch's."""
+    s = Sketch()
+    wide = s.to_dtype(s.input(4, 9), dtype="float64")
+    assert write(s.program(wide), limit=1)
+    assert write(s.program(s.square(wide))) == []
+    assert write(s.program(s.sum(s.input(4, 9), dim=1, dtype="float64"))) == []

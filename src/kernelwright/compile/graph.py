@@ -186,6 +186,7 @@ def _without_views(lowered: Lowered, places: Sequence[MemoryPlace]) -> Lowered:
         input_mutations=tuple((at[old], leaf) for old, leaf in lowered.input_mutations),
         carried_outputs={at[i]: d for i, d in lowered.carried_outputs.items() if i in at},
         copied_outputs=frozenset(at[i] for i in lowered.copied_outputs if i in at),
+        contiguous_outputs=frozenset(),  # `with_strides` gives each output its strides
     )
 
 

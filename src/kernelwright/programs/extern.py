@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.tensors import attribute_value, plain, type_of
@@ -136,6 +137,8 @@ def evaluate(
 def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
     """Types of the results, from a run on tensors without memory.
 
+    Overloads that PyTorch cannot run without memory run on zeros on the CPU.
+
     Raises:
         ValueError: the overload refuses these arguments, or a result has no type in a program.
     """
@@ -143,12 +146,24 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
         if op in RECURRENT:
             results = recurrent_results(op, values)
         else:
-            results = evaluate(op, values, 4, "meta")
+            try:
+                results = evaluate(op, values, 4, "meta")
+            except NotImplementedError:  # `torch.export` runs such overloads on zeros too
+                results = evaluate(op, _as_zeros(values), 4, "cpu")
     except Exception as error:  # an overload of a library may raise anything
         raise ValueError(f"torch.ops.{op}: {error}") from error
     if not all(isinstance(result, torch.Tensor) for result in results):
         raise ValueError(f"torch.ops.{op} returns something that is not a tensor")
     return tuple(type_of(result) for result in results)
+
+
+def _as_zeros(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with zeros on the CPU in place of tensors without memory."""
+
+    def zeros(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(tensor, device="cpu")
+
+    return dict(pytree.tree_map_only(torch.Tensor, zeros, dict(values)))
 
 
 def flops(op: str, values: Mapping[str, Any]) -> int:

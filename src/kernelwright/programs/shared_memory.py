@@ -1,5 +1,7 @@
-"""Outputs that share memory with an input or with each other. A program has no calls that only
-copy, so its outputs may share memory where those of the captured graph do not."""
+"""Outputs that share memory with an input or with each other, and outputs that are strided.
+
+A program has no calls that only copy, so its outputs may be views where those of the captured graph
+are not."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,6 +11,8 @@ from torch.fx import Node
 from kernelwright.programs import extern
 from kernelwright.programs.fragments.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
+from kernelwright.programs.reference import evaluate_call
+from kernelwright.programs.tensors import meta_tensor
 
 VIEWS = RELABELLING | {"to_layout"}
 """Operators whose results may show the memory of their first operand."""
@@ -39,6 +43,34 @@ def copied_outputs(
         owners.add(owner)
         bases.add(base)
     return frozenset(copied)
+
+
+def contiguous_outputs(program: Program, nodes: Sequence[Node]) -> frozenset[int]:
+    """Positions of outputs that are contiguous in the captured graph and strided in the program.
+
+    An example is `y.transpose(1, 2).contiguous()`: the program has only the view. Outputs that show
+    an input in the graph too are left out, because they must stay views.
+
+    Args:
+        nodes: the node of the graph that each output stands for.
+    """
+    return frozenset(
+        position
+        for position, (name, node) in enumerate(zip(program.outputs, nodes, strict=True))
+        if _base(node).op != "placeholder"
+        and node.meta["val"].is_contiguous()
+        and not _shown(program, name).is_contiguous()
+    )
+
+
+def _shown(program: Program, name: str) -> torch.Tensor:
+    """A value on the meta device, with the strides that PyTorch gives a chain of views."""
+    number = program.producer().get(name)
+    if number is None or not _may_be_view(program.calls[number]):
+        return meta_tensor(program.type_of(name))
+    call = program.calls[number]
+    results = evaluate_call(call, {shown: _shown(program, shown) for shown in call.refs()})
+    return results[call.outputs.index(name)]
 
 
 def _owner(program: Program, name: str) -> str:

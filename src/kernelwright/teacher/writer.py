@@ -5,7 +5,7 @@ from typing import Protocol
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.attention import writer as attention
 from kernelwright.teacher.contraction import writer as matmul
 from kernelwright.teacher.movement import writer as movement
@@ -50,8 +50,20 @@ def family(program: Program) -> str | None:
     """Name of the first family that accepts the program; None if no family does."""
     if not (program.calls and program.inputs):  # without inputs no device is named
         return None
+    if not all(_has_kernel_types(program, call) for call in program.calls):
+        return None
     families = _OF_EXTERNS if any(call.is_extern for call in program.calls) else _FAMILIES
     return next((name for name, kind in families.items() if kind.classify(program)), None)
+
+
+def _has_kernel_types(program: Program, call: Call) -> bool:
+    """Whether kernels can hold the operands and results of a call.
+
+    No tile fits an empty tensor. Kernels compute in float32, so float64 is only cast.
+    """
+    types = (*map(program.type_of, call.refs()), *call.types)
+    is_wide = any(value_type.dtype == "float64" for value_type in types)
+    return (call.op == "to_dtype" or not is_wide) and not any(0 in t.shape for t in types)
 
 
 def ways(program: Program, precision: str = "strict") -> list[Way]:

@@ -146,8 +146,11 @@ class Translator:
             return values["self"]
         if packet in _DROPOUTS and not values["train"]:
             return values["input"]
-        if packet in _VIEWS and node.meta["val"].shape == self._shape(values["self"]):
-            return values["self"]
+        if packet in _VIEWS:
+            before, after = self.builder.types[values["self"].name], node.meta["val"]
+            # `view.dtype` reads the same bits as another dtype.
+            is_same = after.shape == before.shape and dtype_name(after.dtype) == before.dtype
+            return values["self"] if is_same else None
         if packet in _JOINS and len(values["tensors"]) == 1:
             [only] = values["tensors"]
             is_same = self.builder.types[only.name] == self._type_of(node, node.meta["val"])

@@ -7,7 +7,6 @@ Modules and inputs may live on the meta device: nothing is allocated.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isnan
 from typing import Any, Self
 
 import torch
@@ -16,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
 
 from kernelwright.core.errors import UsageError, infra
-from kernelwright.programs.build import canonical, dead_code, typed_call
+from kernelwright.programs.build import canonical, dead_code
 from kernelwright.programs.capture import structures
 from kernelwright.programs.capture.carriers import carried, is_carried, restored
 from kernelwright.programs.capture.failures import check_module
@@ -24,9 +23,10 @@ from kernelwright.programs.capture.structures import Boundary
 from kernelwright.programs.draws.initial import choose_inits
 from kernelwright.programs.lowering import attributes
 from kernelwright.programs.lowering.aten import Translator, computing_nodes
+from kernelwright.programs.lowering.limits import numbers_written, with_limits
 from kernelwright.programs.lowering.tracing import export
-from kernelwright.programs.program import Call, Program, Ref
-from kernelwright.programs.shared_memory import copied_outputs
+from kernelwright.programs.program import Program, Ref
+from kernelwright.programs.shared_memory import contiguous_outputs, copied_outputs
 
 _KINDS = {
     InputKind.USER_INPUT: "user",
@@ -34,10 +34,6 @@ _KINDS = {
     InputKind.BUFFER: "buffer",
     InputKind.CONSTANT_TENSOR: "constant",
 }
-
-
-_LIMITS = {"minimum": "max", "maximum": "min"}
-"""Operator -> the parameter of `clamp` that a number among its operands becomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +81,8 @@ class Lowered:
     """Program outputs that are carriers -> the dtype of what they carry."""
     copied_outputs: frozenset[int] = frozenset()
     """Program outputs that `separated` copies."""
+    contiguous_outputs: frozenset[int] = frozenset()
+    """Program outputs that `separated` makes contiguous."""
     plain_inputs: tuple[tuple[str, Any], ...] = ()
     """(path, value) of numbers, flags and texts among the inputs: they are part of the program."""
     part_paths: tuple[str, ...] = ()
@@ -104,13 +102,19 @@ class Lowered:
         return has_changes or structures.has_alias(self.out_spec)
 
     def separated(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The program's outputs, copied where the module's results have memory of their own.
+        """The program's outputs, copied where the module's results have memory of their own, and
+        contiguous where the module's results are.
 
         Call this before `store` and `rebuild`, which change memory that outputs may share."""
-        return [
-            value.clone() if position in self.copied_outputs else value
-            for position, value in enumerate(outputs)
-        ]
+        return [self._own(position, value) for position, value in enumerate(outputs)]
+
+    def _own(self, position: int, value: torch.Tensor) -> torch.Tensor:
+        """An output with the memory that the module's result has."""
+        is_contiguous = position in self.contiguous_outputs
+        if position in self.copied_outputs:
+            wanted = torch.contiguous_format if is_contiguous else torch.preserve_format
+            return value.clone(memory_format=wanted)
+        return value.contiguous() if is_contiguous else value
 
     def on(self, device: torch.device) -> Self:
         """The same with its constants on a device. Tensors that forward makes from numbers are on
@@ -250,7 +254,7 @@ def _program_of(
     for node in computing_nodes(exported.graph):
         translator.translate(node)
     results = _Results.read(translator, exported, _inside_parts(args, kwargs))
-    number_of = _numbers_made(exported)
+    number_of = numbers_written(exported)
     bound = zip(translator.builder.inputs, sources, strict=True)
     numbers = {value.name: number_of[s.name] for value, s in bound if s.name in number_of}
     changed = frozenset(name for _, name in results.mutations if name in plain)
@@ -259,7 +263,7 @@ def _program_of(
     sources = [_with_path(_of_plain(s, plain, changed), own_tensors) for s in sources]
     program = translator.builder.program(results.outputs)
     # A clamp holds its limit as a number: the input of the number may now be unused.
-    program = dead_code(_with_limits(program, numbers))
+    program = dead_code(with_limits(program, numbers))
     used = {name for call in program.calls for name in call.refs()} | set(program.outputs)
     kept = [i for i, value in enumerate(program.inputs) if value.name in used]
     sources = [sources[i] for i in kept]
@@ -278,6 +282,7 @@ def _program_of(
         input_mutations=tuple(results.input_mutations),
         carried_outputs=results.carried,
         copied_outputs=copied_outputs(program, results.nodes, results.written(changed)),
+        contiguous_outputs=contiguous_outputs(program, results.nodes),
         plain_inputs=tuple(structures.plain_values((args, kwargs), _path_text)),
         part_paths=tuple(structures.mutable_parts(args, kwargs)),
         leaf_paths={i: paths[i] for _, i in results.input_mutations},
@@ -318,45 +323,6 @@ def _path_text(path: tuple[Any, ...]) -> str:
 def _own_name(target: object) -> str:
     """The name that a parameter or buffer has in the user's module, inside a `Boundary`."""
     return str(target).removeprefix("inner.")
-
-
-def _numbers_made(exported: ExportedProgram) -> dict[str, float]:
-    """Name -> value of the float constants that `forward` itself writes: `torch.tensor(0.5)`.
-
-    A global tensor is a constant to `torch.export` too, but may change, and is left out."""
-    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
-    numbers = {}
-    for spec in exported.graph_signature.input_specs:
-        value = exported.constants.get(str(spec.target))
-        if spec.kind is not InputKind.CONSTANT_TENSOR or not isinstance(value, torch.Tensor):
-            continue
-        is_number = value.dim() == 0 and value.is_floating_point() and not value.is_meta
-        if is_number and all(map(_is_fresh, nodes[spec.arg.name].users)):
-            numbers[str(spec.target)] = float(value)
-    return {name: number for name, number in numbers.items() if not isnan(number)}
-
-
-def _is_fresh(node: torch.fx.Node) -> bool:
-    """Whether the node copies a tensor that `forward` wrote and that nothing else holds."""
-    origins = node.meta.get("from_node", ())
-    return any(str(origin.name).startswith("lift_fresh") for origin in origins)
-
-
-def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
-    """The program with clamps in place of minima and maxima with a tensor of one known number."""
-
-    def limited(call: Call) -> Call:
-        if call.op not in _LIMITS:
-            return call
-        one, other = call.arg("input"), call.arg("other")
-        for value, limit in ((one, other), (other, one)):
-            if limit.name in numbers:
-                arguments = {"input": value, _LIMITS[call.op]: numbers[limit.name]}
-                args, types = typed_call("clamp", arguments, program.type_of)
-                return replace(call, op="clamp", args=args) if types == call.types else call
-        return call
-
-    return replace(program, calls=tuple(map(limited, program.calls)))
 
 
 def _of_plain(

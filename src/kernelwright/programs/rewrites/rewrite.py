@@ -29,7 +29,8 @@ def split_conv_bias(program: Program) -> Program:
         if call.is_extern or call.operator.family != "convolution" or bias is None:
             return None
         (product,) = builder.call(call.op, **values)
-        ones = (1,) * (call.types[0].rank - 2)
+        # The weight has two dimensions beside those of space, also where the image has no batch.
+        ones = (1,) * (builder.types[values["weight"].name].rank - 2)
         (column,) = builder.call("reshape", input=bias, shape=(-1, *ones))  # at any size
         return builder.call("add", input=product, other=column)
 
@@ -68,8 +69,10 @@ def channels_last(program: Program) -> Program:
 
     Convolutions in 1D become convolutions in 2D over a single row: only these have the layout.
 
-    Inputs of the first convolutions and all weights are converted. Outputs, and operands of extern
-    calls, which may depend on strides, are converted back to the layout they had.
+    Convolutions of one channel keep their layout, because PyTorch cannot tell the layouts apart
+    there. Inputs of the other first convolutions and their weights are converted. Outputs, and
+    operands of extern calls, which may depend on strides, are converted back to the layout they
+    had.
     """
     converter = _Converter()
 
@@ -78,7 +81,7 @@ def channels_last(program: Program) -> Program:
             before = [program.type_of(name).layout for name in call.refs()]
             wanted = iter(before)
             values = map_refs_in(values, lambda ref: converter.convert(builder, ref, next(wanted)))
-        elif call.operator.family == "convolution" and _is_batched(call):
+        elif _has_layout(builder, call, values):
             is_row = call.operator.spatial == 1
             values = _of_one_row(builder, values) if is_row else values
             for name in ("input", "weight"):
@@ -95,9 +98,16 @@ def channels_last(program: Program) -> Program:
     return rewritten(program, rule, finish)
 
 
-def _is_batched(call: Call) -> bool:
-    """conv2d's result is (N, C, H, W), not (C, H, W)."""
-    return call.types[0].rank == call.operator.spatial + 2
+def _has_layout(builder: Builder, call: Call, values: dict[str, Any]) -> bool:
+    """Whether the call is a convolution whose operands can be in channels-last layout.
+
+    The image must be (N, C, H, W), not (C, H, W). PyTorch reads the layout from the strides of the
+    image and of the weight. Strides of tensors with one channel are those of both layouts.
+    """
+    if call.operator.family != "convolution":
+        return False
+    image, weight = (builder.types[values[name].name].shape for name in ("input", "weight"))
+    return len(image) == call.operator.spatial + 2 and (image[1], weight[1]) != (1, 1)
 
 
 def _of_one_row(builder: Builder, values: dict[str, Any]) -> dict[str, Any]:

@@ -173,9 +173,25 @@ def _called(lowered: Lowered, users: Sequence[str]) -> list[str]:
         "    results = fused_operator(",
         *(f"        {argument}," for argument in arguments),
         "    )",
-        *(f"    results[{i}] = results[{i}].clone()" for i in sorted(lowered.copied_outputs)),
+        *(f"    {line}" for line in _separated(lowered)),
         *(f"    {line}" for line in _stores(lowered)),
     ]
+
+
+def _separated(lowered: Lowered) -> list[str]:
+    """Lines that do what `Lowered.separated` does."""
+    return [
+        f"results[{i}] = results[{i}].{_own_copy(lowered, i)}"
+        for i in sorted(lowered.copied_outputs | lowered.contiguous_outputs)
+    ]
+
+
+def _own_copy(lowered: Lowered, position: int) -> str:
+    """The call that gives a result the memory that the original's result has."""
+    if position not in lowered.copied_outputs:
+        return "contiguous()"
+    is_contiguous = position in lowered.contiguous_outputs
+    return f"clone({'memory_format=torch.contiguous_format' if is_contiguous else ''})"
 
 
 def _stores(lowered: Lowered) -> list[str]:

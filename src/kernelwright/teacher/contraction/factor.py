@@ -82,6 +82,10 @@ class Factor:
         # Values that are only moved keep their dtype, as `tl.dot` takes 16-bit factors directly.
         body = product.body(self.view, loop="k", tag=f"_{name}", widens=not is_copy)
         text = body.value(side.value, side.index)
+        written = "\n".join([*body.before, *body.lines, text])
+        # Numbers, and repeats of a single row, have an axis in the program that their text lacks.
+        if not all(dim.suffix in written for axis, dim in self.view.items() if axis != "b"):
+            raise NotWritable("a factor that is a broadcast vector")
         self.start, self.num_loads = body.before, body.num_tiles
         if is_copy:
             self.text, self.load = text, body.lines

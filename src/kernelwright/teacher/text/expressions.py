@@ -120,6 +120,9 @@ def _softplus(call: Call, on: Operands) -> str:
 
 def _clamp(call: Call, on: Operands) -> str:
     low, high = call.arg("min"), call.arg("max")
+    for name, limit in (("min", low), ("max", high)):
+        if limit is not None and math.isnan(limit):  # PyTorch sets every element to NaN
+            return f"{on['input']} + {on[name]}"
     # Where min is above max, PyTorch sets every element to max.
     lowest = on["max"] if None not in (low, high) and low > high else on.get("min")
     text = on["input"]
