@@ -15,6 +15,7 @@ from kernelwright.sandbox.guest.crossings import (
     Crossings,
     counted,
 )
+from kernelwright.sandbox.guest.interpreter import memory
 from kernelwright.sandbox.guest.watch import CallWatch
 
 
@@ -220,15 +221,67 @@ def test_a_launch_may_write_to_what_it_is_given_and_to_nothing_else():
     assert crossings.notes == {"leaves.written by others": 1}
 
 
-def test_larger_memory_is_not_traced(monkeypatch):
-    monkeypatch.setattr(module, "MAX_TRACED_BYTES", 100)
+def test_a_small_part_of_a_large_storage_is_traced(monkeypatch):
+    monkeypatch.setattr(memory, "MAX_TRACED_BYTES", 1 << 12)
 
     def call():
-        y = torch.zeros(200)
+        y = torch.zeros(1 << 20)[5000:5100]
         write_behind(y)
         return y
 
+    assert notes(call, traces=True) == {"leaves.written by others"}
+
+
+def test_a_large_part_of_a_large_storage_is_sampled(monkeypatch):
+    monkeypatch.setattr(memory, "MAX_TRACED_BYTES", 1 << 12)
+
+    def call():
+        y = torch.zeros(1 << 16)
+        y.view(2, -1)
+        ctypes.memset(y.data_ptr(), 1, 4 * y.numel())
+        return y
+
+    assert notes(call, traces=True) == {"leaves.written by others"}
+
+
+def test_operators_may_write_to_any_part_of_a_large_storage(monkeypatch):
+    monkeypatch.setattr(memory, "MAX_TRACED_BYTES", 1 << 12)
+
+    def call():
+        whole = torch.zeros(1 << 16)
+        parts = [whole[i : i + 100] for i in range(0, 5000, 100)]
+        for part in parts:
+            part.fill_(1.0)
+        parts[7].copy_(parts[3])
+        return parts[7]
+
     assert notes(call, traces=True) == set()
+
+
+def test_memory_that_no_operator_has_made_enters():
+    storage = torch.UntypedStorage(4000)
+    array = np.zeros(100, dtype=np.float32)
+
+    def unknown():
+        made = torch.UntypedStorage(4000)
+        return torch.empty(0).set_(made, 0, (1000,), (1,))
+
+    def kept():
+        return torch.empty(0).set_(storage, 0, (1000,), (1,))
+
+    assert notes(unknown, traces=True) == {"leaves.enters again"}
+    assert notes(kept, traces=True) == set()
+    assert notes(lambda: torch.from_numpy(array[:8]), traces=True) == set()
+
+
+def test_memory_that_is_kept_from_earlier_is_traced():
+    kept = torch.zeros(100)
+
+    def call():
+        write_behind(kept)
+        return kept.view(4, 25)
+
+    assert notes(call, traces=True) == {"leaves.written by others"}
 
 
 def test_after_a_call_nothing_counts():

@@ -7,7 +7,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelwright.sandbox.guest.crossings import Crossings
 from kernelwright.sandbox.guest.watch import CallWatch, Launches
-from kernelwright.sandbox.guest.witness import STARTED, STOPPED, Witness, count_thread_starts
+from kernelwright.sandbox.guest.witness import (
+    STARTED,
+    STOPPED,
+    Witness,
+    count_thread_starts,
+    own_work,
+)
 from kernelwright.verify.dispatch import computing
 
 X = torch.randn(8)
@@ -40,7 +46,7 @@ def test_an_observer_that_was_stopped_is_noticed():
 
 def test_work_of_our_own_is_not_witnessed():
     with Witness() as witness:
-        with witness.paused():
+        with own_work():
             torch.relu(X)
         torch.empty(3)
     assert "aten::relu" not in witness.seen()

@@ -5,9 +5,6 @@ out of tensors and results back in. Both directions are counted over a whole cal
 of memory show changes that no operator and no kernel made.
 """
 
-import ctypes
-import zlib
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.sandbox.guest.disguise import disguised
+from kernelwright.sandbox.guest.interpreter.memory import TracedMemory
 
 MAX_FLOATS, MAX_VALUES = 16, 64
 """Values that may leave in one call: a scale, a threshold, lengths; not the values of a tensor.
@@ -27,12 +25,21 @@ MAX_ENTERING = 64
 """Values of one tensor that may come from Python or NumPy: a small table."""
 MAX_ENTERED = 4 * MAX_ENTERING
 """Values of all tensors together that may come from Python or NumPy in one call."""
-MAX_TRACED_BYTES = 4 << 20
-"""A larger storage is not traced."""
-_LEAVING = frozenset({"numpy", "__array__", "__dlpack__", "tolist", "__reduce_ex__"})
+_LEAVING = frozenset(
+    {"numpy", "__array__", "__dlpack__", "tolist", "__reduce_ex__", "apply_", "map_", "map2_"}
+)
 _READING = ("__getitem__", "__iter__", "tolist", "__reduce__", "__reduce_ex__", "_write_file")
 """Methods of storages that give values."""
-_FILLS = frozenset({"aten.fill_.Scalar", "aten.full.default", "aten.full_like.default"})
+_FILLS = frozenset(
+    {
+        "aten.fill_.Scalar",
+        "aten.fill_.Tensor",
+        "aten.full.default",
+        "aten.full_like.default",
+        "aten.new_full.default",
+        "aten.scalar_tensor.default",
+    }
+)
 _TO_SCALAR = "aten._local_scalar_dense.default"
 _COPIES = frozenset({"aten.copy_.default", "aten.copy.default"})
 _CLONE = "aten.clone.default"
@@ -57,11 +64,12 @@ class Crossings:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         self._integers = {_address(t) for t in tensors if not t.is_floating_point()}
         self._num_floats = self._num_values = self._num_fills = self._num_entered = 0
-        self._digests: dict[int, tuple[int, int]] | None = {} if traces_memory else None
-        self._kept: list[torch.UntypedStorage] = []  # addresses stay theirs
+        self._memory = TracedMemory() if traces_memory else None
         self._is_on_gpu = any(tensor.is_cuda for tensor in (*tensors, *own))
         self._own = {_address(tensor) for tensor in (*tensors, *own)}
         self._note_all([*tensors, *own])
+        if self._memory is not None:
+            self._memory.note_living()
 
     # -- leaving
 
@@ -106,6 +114,11 @@ class Crossings:
             self._num_entered += args[0].numel()
             if args[0].numel() > MAX_ENTERING or self._num_entered > MAX_ENTERED:
                 self.notes["leaves.enters again"] += 1
+        if name in _LIFTS:
+            self._note_all(_tensors(args))
+        for storage in tree_leaves(args):
+            if isinstance(storage, torch.UntypedStorage):
+                self._check_storage(storage, storage.nbytes())
         self._check_all(_tensors(args))
 
     def _note_to(self, source: torch.Tensor, kwargs: Mapping[str, Any]) -> None:
@@ -128,8 +141,7 @@ class Crossings:
             self.notes[f"converts.{name} (of conjugate or negative values)"] += 1
 
     def after_operator(self, args: tuple[Any, ...], result: Any) -> None:
-        if self._digests is not None:
-            self._note_all([*_tensors(args), *_tensors(result)])
+        self._note_all([*_tensors(args), *_tensors(result)])
 
     def read_from_storage(self, name: str, num_bytes: int) -> None:
         """Count values that leave by a method of a storage."""
@@ -150,31 +162,19 @@ class Crossings:
                 if tensor.device.type == "cpu":
                     self.leaves("host memory", tensor)
         self._check_all(tensors)
-        for address, (num_bytes, digest) in self._pointed_to(tensors).items():
-            if _digest(address, num_bytes) != digest:
-                self.notes["leaves.written by others"] += 1
+        if self._memory is not None:
+            for address in self._memory.pointed_to(_tables(tensors)):
+                self._note_if_changed(address)
 
     def after_launch(self, args: tuple[Any, ...]) -> None:
-        """Takes new digests of the memory that the kernel may have written."""
-        if self._digests is None:
+        """Takes new digests of the memory that the kernel may have written: its arguments, and
+        memory at addresses that arguments of 64-bit integers hold."""
+        if self._memory is None:
             return
         tensors = list(_arguments(args))
         self._note_all(tensors)
-        for address, (num_bytes, _) in self._pointed_to(tensors).items():
-            self._digests[address] = (num_bytes, _digest(address, num_bytes))
-
-    def _pointed_to(self, tensors: Iterable[torch.Tensor]) -> dict[int, tuple[int, int]]:
-        """Returns digests of the memory at addresses that arguments of 64-bit integers hold. A
-        kernel may write there."""
-        tables = [t for t in tensors if t.dtype is torch.int64 and t.device.type == "cpu"]
-        if not self._digests or not tables:
-            return {}
-        addresses = sorted({value for table in tables for value in table.flatten().tolist()})
-        return {
-            address: known
-            for address, known in self._digests.items()
-            if bisect_left(addresses, address) < bisect_left(addresses, address + known[0])
-        }
+        for address in self._memory.pointed_to(_tables(tensors)):
+            self._memory.renew(address)
 
     def end(self, outputs: Iterable[torch.Tensor]) -> None:
         """Checks the tensors that the call returns."""
@@ -184,27 +184,36 @@ class Crossings:
 
     def _check_all(self, tensors: Iterable[torch.Tensor]) -> None:
         for tensor in tensors:
-            address = _address(tensor)
-            if address not in self._own and _is_foreign(tensor):
+            storage = torch.Tensor.untyped_storage(tensor)
+            if storage.data_ptr() not in self._own and _is_foreign(tensor):
                 self.notes["leaves.enters again"] += 1
-            if self._digests is None or address not in self._digests:
-                continue
-            num_bytes, digest = self._digests[address]
-            if _digest(address, num_bytes) != digest:
-                self.notes["leaves.written by others"] += 1
+            self._check_storage(storage, storage.nbytes() // tensor.itemsize)
+
+    def _check_storage(self, storage: torch.UntypedStorage, num_values: int) -> None:
+        """Notes memory that was changed by others, or that no operator of the call has made.
+
+        Args:
+            num_values: the number of values that the storage has room for.
+        """
+        if self._memory is None or storage.device.type != "cpu" or not num_values:
+            return
+        if self._memory.knows(storage):
+            self._note_if_changed(storage.data_ptr())
+            return
+        self._memory.note_storage(storage)
+        self._num_entered += num_values
+        if num_values > MAX_ENTERING or self._num_entered > MAX_ENTERED:
+            self.notes["leaves.enters again"] += 1
+
+    def _note_if_changed(self, address: int) -> None:
+        if self._memory is not None and self._memory.has_changed(address):
+            self.notes["leaves.written by others"] += 1
 
     def _note_all(self, tensors: Iterable[torch.Tensor]) -> None:
-        if self._digests is None:
-            return
-        for tensor in tensors:
-            if tensor.device.type != "cpu":
-                continue
-            storage = torch.Tensor.untyped_storage(tensor)
-            num_bytes, address = storage.nbytes(), storage.data_ptr()
-            if 0 < num_bytes <= MAX_TRACED_BYTES:
-                if address not in self._digests:
-                    self._kept.append(storage)
-                self._digests[address] = (num_bytes, _digest(address, num_bytes))
+        if self._memory is not None:
+            for tensor in tensors:
+                if tensor.device.type == "cpu":
+                    self._memory.note(tensor)
 
 
 class Departures(TorchFunctionMode):
@@ -241,8 +250,8 @@ def _address(tensor: torch.Tensor) -> int:
     return int(torch.Tensor.untyped_storage(tensor).data_ptr())
 
 
-def _digest(address: int, num_bytes: int) -> int:
-    return zlib.crc32((ctypes.c_char * num_bytes).from_address(address))
+def _tables(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    return [t for t in tensors if t.dtype is torch.int64 and t.device.type == "cpu"]
 
 
 def _is_foreign(tensor: torch.Tensor) -> bool:

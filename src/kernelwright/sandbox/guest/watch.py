@@ -4,6 +4,7 @@ fresh memory is poisoned and guarded, and named kernels can be made to do nothin
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -16,6 +17,7 @@ from triton.runtime.jit import JITFunction
 
 from kernelwright.sandbox.guest.crossings import Crossings, Departures
 from kernelwright.sandbox.guest.disguise import disguised
+from kernelwright.sandbox.guest.interpreter.arguments import HostCode, plain, plain_number
 from kernelwright.sandbox.guest.red_zones import RedZones
 from kernelwright.sandbox.guest.witness import Witness
 from kernelwright.sandbox.shared.modes import PlainDispatchMode
@@ -32,7 +34,10 @@ _FRESH = {
 }
 """Operators that return memory nobody has written."""
 
-_STOCK_NAMESPACES = {"aten", "prim", *(name.partition("::")[0] for name in OPDEFS)}
+_STOCK_NAMESPACES = {
+    schema.name.partition("::")[0] for schema in torch._C._jit_get_all_schemas()
+} | {name.partition("::")[0] for name in OPDEFS}
+"""Namespaces of operators before any candidate is loaded."""
 _INTEGER_POISON, _INTEGER_POISONS = 0x5A, 37
 """The least of them, and how many there are: all fit into eight bits."""
 
@@ -84,15 +89,15 @@ class Launches:
                 return None
             crossings = None if warmup else self.crossings
             # Before the launch, because methods of the candidate's own classes would run inside it.
+            if crossings is not None or (is_interpreted and not warmup):
+                args = tuple(self._plain(value, is_interpreted) for value in args)
+                kwargs = {key: self._plain(value, is_interpreted) for key, value in kwargs.items()}
             if crossings is not None:
-                args = tuple(_plain(value) for value in args)
-                kwargs = {key: _plain(value) for key, value in kwargs.items()}
                 with _disable_current_modes():
                     crossings.before_launch((*args, *kwargs.values()))
             if is_interpreted and (self.witness or _len_torch_dispatch_stack()):
-                unseen = self.witness.paused() if self.witness else nullcontext()
-                grid = self._witnessed(grid) if callable(grid) else _plain_grid(grid)
-                with _disable_current_modes(), unseen:  # the interpreter's own tensor work
+                grid = self._observed_grid(grid, (*args, *kwargs.values()))
+                with self._observed_hooks(kernel), _disable_current_modes():
                     result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
             elif self.spans is None:
                 result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
@@ -116,6 +121,7 @@ class Launches:
         kernels: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
         witnesses: WeakKeyDictionary[Any, Witness] = WeakKeyDictionary()
 
+        @disguised(begin)
         def begin_counted(captured: Any, *args: Any, **kwargs: Any) -> Any:
             result = begin(captured, *args, **kwargs)
             self._captured = kernels[captured] = Counter()
@@ -123,12 +129,14 @@ class Launches:
                 witnesses[captured] = Witness().__enter__()
             return result
 
+        @disguised(end)
         def end_counted(captured: Any) -> Any:
             self._captured = None
             if captured in witnesses:
                 witnesses[captured].__exit__()
             return end(captured)
 
+        @disguised(replay)
         def replay_counted(captured: Any) -> Any:
             names = kernels.get(captured, Counter())
             if captured in witnesses:
@@ -145,17 +153,48 @@ class Launches:
         graph.capture_begin, graph.capture_end = begin_counted, end_counted
         graph.replay = replay_counted
 
-    def _witnessed(self, grid: Any) -> Any:
-        """Returns the grid function of a candidate, which then runs under an observer of its own:
-        the call's observer is paused in a launch."""
+    def _plain(self, value: Any, is_interpreted: bool) -> Any:
+        """Returns an argument without code of the candidate's, and notes a function that no GPU
+        would call."""
+        if not is_interpreted:
+            return plain_number(value)
+        try:
+            return plain(value)
+        except HostCode as code:
+            if self.crossings is not None:
+                self.crossings.notes[f"leaves.Python in a kernel ({code})"] += 1
+            return value
+
+    def _observed_grid(self, grid: Any, args: tuple[Any, ...]) -> Any:
+        """Returns the grid as a function that runs under the dispatch mode of the call, which a
+        launch lifts. The interpreter calls it last before the kernel's body, so memory that
+        anything else has changed in the launch shows here."""
 
         def computed(meta: Any) -> Any:
-            with Witness() as witness, self.watch or nullcontext():
-                result = _plain_grid(grid(meta))
-            self.operators.update(witness.seen())
-            return result
+            with self.watch or nullcontext():
+                sizes = _plain_grid(grid(meta) if callable(grid) else grid)
+            if self.crossings is not None:
+                self.crossings.before_launch(args)
+            return sizes
 
         return computed
+
+    @contextmanager
+    def _observed_hooks(self, kernel: Any) -> Iterator[None]:
+        """Makes a kernel's hooks run under the dispatch mode of the call inside."""
+        hooks = kernel.pre_run_hooks
+        kernel.pre_run_hooks = [self._observed(hook) for hook in hooks]
+        try:
+            yield
+        finally:
+            kernel.pre_run_hooks = hooks
+
+    def _observed(self, hook: Any) -> Any:
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            with self.watch or nullcontext():
+                return hook(*args, **kwargs)
+
+        return observed
 
     @contextmanager
     def _span(self) -> Iterator[None]:
@@ -200,15 +239,6 @@ class Launches:
             for other in others
         ]
         return sum(not stream.query() for stream in streams)
-
-
-def _plain(value: Any) -> Any:
-    """Returns a number of a candidate's own class as a plain number. A method of that class would
-    compute inside the launch, where nobody watches."""
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return value if type(value) is kind else kind(value)
-    return value
 
 
 def _plain_grid(grid: Any) -> Any:
@@ -264,13 +294,20 @@ class CallWatch(PlainDispatchMode):
 
 
 def _candidates_body(operator: Any, args: tuple[Any, ...]) -> Any:
-    """Returns the function of an operator that the candidate defined with
-    `torch.library.custom_op`; None for any other operator."""
-    defined: Any = OPDEFS.get(operator.name().partition(".")[0])
-    if defined is None or operator.namespace in _STOCK_NAMESPACES:
+    """Returns the function of an operator that the candidate defined with `torch.library`; None
+    for any other operator."""
+    if operator.namespace in _STOCK_NAMESPACES:
         return None
     devices = [value.device.type for value in args if isinstance(value, torch.Tensor)]
-    return defined._backend_fns.get(devices[0] if devices else None, defined._init_fn)
+    defined: Any = OPDEFS.get(operator.name().partition(".")[0])
+    if defined is not None:
+        return defined._backend_fns.get(devices[0] if devices else None, defined._init_fn)
+    # Straight to the implementation for the device: the mode would be asked again.
+    key = {"cpu": "CPU", "cuda": "CUDA"}.get(devices[0] if devices else "")
+    if key is None:
+        return None
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+    return partial(operator.redispatch, keys)
 
 
 def poison(tensor: torch.Tensor, value: float) -> None:

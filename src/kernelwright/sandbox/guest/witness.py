@@ -10,8 +10,8 @@ import _thread
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Self
 
@@ -33,6 +33,9 @@ STOPPED = "witness::stopped"
 
 STARTED = "witness::thread"
 """Among the operators where a thread was started."""
+
+_OWN_WORK = secrets.token_hex(8)
+"""The mark of operators by which the interpreter computes what a kernel asks for."""
 
 _STARTERS = ("start_new_thread", "start_new", "start_joinable_thread")
 _starts: list[None] = []
@@ -79,7 +82,7 @@ class Witness:
 
     def _collect(self) -> None:
         try:
-            events = [event.name() for thread in _stop() for event in thread]
+            events = [name for thread in _stop() for name in _of_others(thread)]
         except RuntimeError:  # it does not run
             events = []
         # Whoever stops the observer, or starts it anew, loses the mark of the beginning.
@@ -92,11 +95,20 @@ class Witness:
     def seen(self) -> dict[str, int]:
         return dict(self._operators)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Stops counting inside, for work of our own, such as that of Triton's interpreter."""
-        self._collect()
-        try:
-            yield
-        finally:
-            self.__enter__()
+
+def _of_others(events: Iterable[Any]) -> Iterator[str]:
+    """Yields the names of a thread's events, without the interpreter's own work."""
+    depth = 0
+    """Events that have begun within the interpreter's own work, and not ended."""
+    for event in events:
+        kind = event.kind()
+        if depth or event.name() == _OWN_WORK:
+            depth += {"push": 1, "pop": -1}.get(kind, 0)
+        elif kind != "pop":
+            yield event.name()
+
+
+def own_work() -> AbstractContextManager[object]:
+    """Returns a context for operators by which the interpreter computes: observers leave them
+    out."""
+    return record_function(_OWN_WORK)

@@ -22,6 +22,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelwright.sandbox.guest.interpreter.bounds import MemoryBounds, named_tensors
+from kernelwright.sandbox.guest.witness import own_work
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -226,7 +227,8 @@ def _install_small_remedies() -> None:
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
 
     def erf(_self: Any, arg: Any) -> Any:
-        data = torch.special.erf(torch.from_numpy(np.ascontiguousarray(arg.data))).numpy()
+        with own_work():
+            data = torch.special.erf(torch.from_numpy(np.ascontiguousarray(arg.data))).numpy()
         return stock.TensorHandle(data, arg.dtype.scalar)
 
     function: Any = stock.InterpretedFunction
