@@ -10,6 +10,7 @@ import torch.utils._pytree as pytree
 from torch import nn
 
 from kernelwright.core.errors import UsageError
+from kernelwright.ops.operator import Layout
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
@@ -434,3 +435,19 @@ def test_a_view_as_another_dtype_is_a_call():
     x = torch.randn(3, 4)
     (result,) = run(lower(BitsOfFloats(), (x,)).program, [x])
     assert torch.equal(result, x.abs())
+
+
+class ChannelsLast(nn.Module):
+    def forward(self, x):
+        return x.to(memory_format=torch.channels_last), x.to(
+            torch.half, memory_format=torch.channels_last
+        )
+
+
+def test_casts_into_a_memory_format_have_the_format():
+    program = lower(ChannelsLast(), (torch.randn(2, 3, 4, 5),)).program
+    assert [call.op for call in program.calls] == ["to_layout", "to_dtype", "to_layout"]
+    kinds = [
+        (program.type_of(name).layout, program.type_of(name).dtype) for name in program.outputs
+    ]
+    assert kinds == [(Layout.CHANNELS_LAST, "float32"), (Layout.CHANNELS_LAST, "float16")]

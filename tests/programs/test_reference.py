@@ -160,3 +160,15 @@ def test_the_oracle_of_dropout_keeps_what_the_native_run_keeps():
     (wide,) = run(program, inputs, dtype=torch.float64)
     assert torch.equal(native == 0, wide == 0)
     assert torch.equal(wide[wide != 0], inputs[0].double()[wide != 0] / (1 - 0.3))
+
+
+def test_the_oracle_reads_the_bits_of_the_native_dtype():
+    builder = Builder()
+    x = builder.input(TensorType((3, 4)))
+    (bits,) = builder.call("aten.view.dtype", self=x, dtype="int32")
+    (same,) = builder.call("aten.view.dtype", self=bits, dtype="float32")
+    program = builder.program([bits, same])
+    inputs = make_inputs(program, 0)
+    native, wide = run(program, inputs), run(program, inputs, dtype=torch.float64)
+    assert torch.equal(native[0], wide[0])
+    assert torch.equal(inputs[0].double(), wide[1])

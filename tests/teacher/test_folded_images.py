@@ -115,3 +115,29 @@ def test_joined_images_of_a_large_convolution_fit_hopper():
     program = s.program(s.conv2d(t, s.input(128, 192, 3, 3), padding=1))
     [candidate] = write(program, limit=1)
     assert all(u.shared_bytes <= SHARED_LIMIT_BYTES for u in compiled(program, candidate))
+
+
+def gray_as_colours() -> Program:
+    """An image of one channel before a network that takes three."""
+    s = Sketch()
+    t = s.broadcast_to(s.input(2, 1, 6, 7), size=(-1, 3, -1, -1))
+    return s.program(s.conv2d(t, s.input(4, 3, 3, 3)))
+
+
+def repeated_gray() -> Program:
+    s = Sketch()
+    t = s.repeat(s.input(2, 1, 6, 7), repeats=(1, 3, 1, 1))
+    return s.program(s.conv2d(t, s.input(4, 3, 3, 3)))
+
+
+def weights_cut_out_of_the_image() -> Program:
+    s = Sketch()
+    x = s.input(2, 4, 6, 7)
+    return s.program(s.conv2d(x, s.slice(x, dim=2, start=0, end=2)))
+
+
+@pytest.mark.parametrize("build", [gray_as_colours, repeated_gray, weights_cut_out_of_the_image])
+def test_tiles_of_every_way_have_all_axes_and_a_name_of_their_own(build):
+    program = build()
+    kinds = {way.kind: way for way in ways(program) if way.is_sure}
+    assert faults(program, list(written(kinds.values()))) == []

@@ -112,6 +112,7 @@ CASES: dict[str, Callable[[], Program]] = {
     "channels joined": lambda: joined(1),
     "channels joined, channels-last": lambda: joined(1, Layout.CHANNELS_LAST),
     "bicubic": lambda: call("interpolate", (2, 3, 5, 4), scale_factor=1.7, mode="bicubic"),
+    "to one pixel": lambda: call("interpolate", (2, 3, 4, 5), size=(1, 1)),
     "nearest-exact": lambda: call("interpolate", (2, 3, 7), size=(10,), mode="nearest-exact"),
     "mixed dtypes": mixed_dtypes,
     "embeddings": embedded_twice,

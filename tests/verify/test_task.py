@@ -274,3 +274,13 @@ def test_seeded_puts_every_generator_back():
     with seeded(3, CPU):
         assert random.random() == first
     assert random.getstate() == before
+
+
+def test_the_oracle_reads_the_bits_of_the_native_dtype():
+    def bits(x):
+        return x.view(torch.int16), x.view(torch.int32).view(torch.float32)
+
+    x = torch.randn(3, 4)
+    ours = run_in_double(bits, [x], torch.float32)
+    assert torch.equal(ours[0], bits(x)[0])
+    assert torch.equal(ours[1], x.double())

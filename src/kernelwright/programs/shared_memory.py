@@ -49,17 +49,19 @@ def contiguous_outputs(program: Program, nodes: Sequence[Node]) -> frozenset[int
     """Positions of outputs that are contiguous in the captured graph and strided in the program.
 
     An example is `y.transpose(1, 2).contiguous()`: the program has only the view. Outputs that show
-    an input in the graph too are left out, because they must stay views.
+    an input in the graph too are left out, because they must stay views. Outputs that show an input
+    in the program alone are included, because a caller may pass strided inputs.
 
     Args:
         nodes: the node of the graph that each output stands for.
     """
+    inputs = {value.name for value in program.inputs}
     return frozenset(
         position
         for position, (name, node) in enumerate(zip(program.outputs, nodes, strict=True))
         if _base(node).op != "placeholder"
         and node.meta["val"].is_contiguous()
-        and not _shown(program, name).is_contiguous()
+        and (_owner(program, name) in inputs or not _shown(program, name).is_contiguous())
     )
 
 

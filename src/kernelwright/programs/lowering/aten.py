@@ -26,6 +26,7 @@ _NOTHING = frozenset({"aten._assert_async", "aten._assert_scalar", "aten._assert
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 _SAME_VALUE = frozenset({"aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.lift_fresh"})
 _COPIES = frozenset({"aten.clone", "aten._to_copy", "aten.to", "aten.contiguous"})
+_CASTS = frozenset({"aten._to_copy", "aten.to"})
 _DROPOUTS = frozenset({"aten.dropout", "aten.feature_dropout", "aten.alpha_dropout"})
 _VIEWS = frozenset({"aten.view", "aten.reshape", "aten._unsafe_view", "aten.expand"})
 _JOINS = frozenset({"aten.cat", "aten.concat", "aten.concatenate"})
@@ -127,6 +128,9 @@ class Translator:
         if (same := self._unchanged(node, name, values)) is not None:
             self._values[node] = same
             return
+        if (cast := self._laid_out(node, name, values)) is not None:
+            self._values[node] = cast
+            return
         value = self._by_record(node, name, values)
         self._values[node] = value if value is not None else self._as_extern(node, name, values)
 
@@ -164,6 +168,20 @@ class Translator:
         wanted = values.get("memory_format") or "preserve"
         same_layout = wanted == "preserve" or wanted == before.layout
         return values["self"] if same_layout and after.dtype == before.dtype else None
+
+    def _laid_out(self, node: Node, name: str, values: Mapping[str, Any]) -> Ref | None:
+        """The result of a cast into another memory format, which is two calls in a program; None
+        for any other call."""
+        if name.rpartition(".")[0] not in _CASTS or values.get("memory_format") is None:
+            return None
+        value: Ref = values["self"]
+        before = self.builder.types[value.name]
+        after = self._type_of(node, node.meta["val"])
+        if after.layout is before.layout:
+            return None
+        if after.dtype != before.dtype:
+            (value,) = self.builder.call("to_dtype", input=value, dtype=after.dtype)
+        return self.builder.call("to_layout", input=value, memory_format=after.layout.value)[0]
 
     def _joined(self, node: Node, tensors: tuple[Ref, ...]) -> tuple[Ref, ...]:
         """The operands of a join without tensors of shape (0,), which PyTorch skips at any rank.

@@ -67,9 +67,15 @@ def _scale(body: TileBody, call: Call, at: int) -> str:
     return body.sizes.symbol(text, f"{call.outputs[0]}SCALE{at}")
 
 
+def _output_place(body: TileBody, dim: Dim) -> str:
+    """The place of the output: a tensor also where it is 0, as Triton's interpreter multiplies
+    numbers to a float of Python, which has no `.to`."""
+    return body.text(dim) if dim else "tl.full((), 0, tl.int32)"
+
+
 def _nearest(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
     size, scale = body.sizes.of(body.operand(call))[at], _scale(body, call, at)
-    place = body.text(dim)
+    place = _output_place(body, dim)
     # "nearest-exact" takes the centre of the output's pixel, "nearest" its first edge.
     if call.arg("mode") == "nearest-exact":
         place = f"({place} + 0.5)"
@@ -79,7 +85,7 @@ def _nearest(body: TileBody, call: Call, at: int, dim: Dim) -> list[Tap]:
 
 def _place(body: TileBody, call: Call, at: int, dim: Dim) -> str:
     """Variable of the output's place in the input, a real number between two inputs."""
-    scale, position = _scale(body, call, at), body.text(dim)
+    scale, position = _scale(body, call, at), _output_place(body, dim)
     if call.arg("align_corners"):
         return body.assign(f"{position} * {scale}", "place")
     return body.assign(f"({position} + 0.5) * {scale} - 0.5", "place")

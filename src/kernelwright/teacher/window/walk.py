@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kernelwright.programs.program import Call
+from kernelwright.teacher.movement.pulled import behind
 from kernelwright.teacher.movement.rules import COPIES
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.body import TileBody
@@ -68,7 +69,7 @@ class _WalkBody(TileBody):
 
     def __init__(
         self, product: Convolution, view: View, walk: tuple[View, View], *,
-        loop: Collection[str], widens: bool,
+        loop: Collection[str], tag: str, widens: bool,
     ) -> None:  # fmt: skip
         """A body over axes of the kernel.
 
@@ -77,7 +78,7 @@ class _WalkBody(TileBody):
         """
         super().__init__(
             product.program, view, product.texts, {},
-            is_wide=product.is_wide, loop=loop, tag="_tile", widens=widens,
+            is_wide=product.is_wide, loop=loop, tag=tag, widens=widens,
         )  # fmt: skip
         self._walk = walk
 
@@ -156,6 +157,15 @@ class Walk:
         here = self._tile_axes(axes_of(side.index))
         return self._load(side, here | moves, (here, moves), "weights")
 
+    @property
+    def _is_shared(self) -> bool:
+        """Whether image and weights read a value in common."""
+        image, weights = (
+            {name, *(ref for call in behind(self.product.program, [name]) for ref in call.refs())}
+            for name in (self.product.image.value, self.product.weights.value)
+        )
+        return not image.isdisjoint(weights)
+
     def _tile_axes(self, met: set[str]) -> dict[str, AxisText]:
         return {axis: text for axis, text in self.tile.items() if axis in met}
 
@@ -171,17 +181,22 @@ class Walk:
         is_plain = only_views(product.program, side.value, COPIES)
         # Tiles that are loaded as they are keep 16 bits for `tl.dot`.
         widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
+        # Two tiles of one value need two names.
+        tag = "_weights" if name == "weights" and self._is_shared else "_tile"
         if _is_pulled(product, side):
-            body = product.body(view, loop=loop, tag="_tile", widens=widens)
+            body = product.body(view, loop=loop, tag=tag, widens=widens)
         else:
-            body = _WalkBody(product, view, walk, loop=loop, widens=widens)
+            body = _WalkBody(product, view, walk, loop=loop, tag=tag, widens=widens)
         dims = self.over.dims
         index = tuple(
             tuple(one for term in dim for one in dims.get(term.axis, (term,))) for dim in side.index
         )
         loaded = text = body.value(side.value, index)
         slices = parts(view, [sweep.at for sweep in product.sweeps if sweep.at in view])
-        if not is_plain:
+        written = "\n".join([*body.before, *body.lines, text])
+        is_whole = all(axis.suffix in written for axis in view.values())
+        if not (is_plain and is_whole):
+            # The mask also gives the tile the axes that a broadcast value lacks.
             if is_valid := mask(list(view), view):
                 # What fused code makes of the zeros outside need not be zero.
                 text = f"tl.where({is_valid}, {text}, 0.0)"

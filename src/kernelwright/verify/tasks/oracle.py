@@ -101,6 +101,8 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
             return args[0].copy_(drawn)
         if func in DRAWS:
             return self._draw(func, args, kwargs)
+        if func is aten.view.dtype:
+            return self._same_bits(*args)
         # The fused operator draws its mask in the type of its input, which is fp64 here.
         if func is aten.native_dropout.default:
             return self._dropout(*args, **kwargs)
@@ -127,6 +129,11 @@ class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
             dtype = kwargs.get("dtype")
             kwargs = {**kwargs, "dtype": self.native if dtype in (None, torch.float64) else dtype}
         return func(*args, **kwargs).double()
+
+    def _same_bits(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Returns the bits of the native value as another dtype: the bits of fp64 are others."""
+        result: torch.Tensor = aten.view.dtype(self._to_native(x), dtype)
+        return result.double() if dtype.is_floating_point else result
 
     def _to_native(self, value: Any) -> Any:
         is_double = isinstance(value, torch.Tensor) and value.dtype is torch.float64
