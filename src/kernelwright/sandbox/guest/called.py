@@ -1,14 +1,15 @@
 """Guest side: describes one call of a candidate and its effects for the host."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from kernelwright.sandbox.guest.instances import overlap
-from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span
+from kernelwright.sandbox.guest.instances import Instances, overlap
+from kernelwright.sandbox.guest.witness import Witness
+from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span, flatten
 
 
 @dataclass(slots=True)
@@ -27,6 +28,19 @@ class DescribedCall:
         return {**self.facts, **seen}
 
 
+def observed_results(
+    result: object, instances: Instances, instance: int
+) -> tuple[str, list[torch.Tensor], list[torch.Tensor], dict[str, int]]:
+    """Returns the structure of results, their tensors, the parameters and buffers, and the
+    operators that ran meanwhile: objects of a candidate's own classes may compute when they are
+    looked at."""
+    with Witness() as witness:
+        structure, leaves = flatten(result)
+        outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        state = [tensor for _, _, tensor in instances.entries(instance)]
+    return structure, outputs, state, witness.seen()
+
+
 def described(
     structure: str,
     outputs: list[torch.Tensor],
@@ -42,6 +56,22 @@ def described(
         "shared": [(j, i) for j, i in pairs if overlap(outputs[j], outputs[i])],
         "held": [i for i, y in enumerate(outputs) if any(overlap(y, tensor) for tensor in state)],
     }
+
+
+def described_timed(
+    result: object, inputs: list[Any], kept: list[Any], device: torch.device
+) -> tuple[list[torch.Tensor], dict[str, Any]]:
+    """Returns the tensors of a timed call's results, and the facts of the call for the host.
+
+    Args:
+        inputs: inputs of the call, after the call.
+        kept: the same inputs as the host sent them.
+    """
+    structure, leaves = flatten(result)
+    outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    flags = torch.stack(changed(kept, inputs, device) or [no_flag(device)])
+    facts = described(structure, outputs, inputs, ())
+    return outputs, {**facts, "changed": indices(flags.tolist())}
 
 
 def fit(used: list[Any], kept: list[Any]) -> bool:
@@ -109,6 +139,18 @@ def _is_changed(kept: Any, used: Any, before: Layout, device: torch.device) -> t
     if now[0] != TensorMeta.of(kept) or now != (before or now):
         return ~no_flag(device)
     return (flat_span(kept) != flat_span(used)).any()
+
+
+def changed_by(action: Callable[[], None], inputs: list[Any]) -> list[int]:
+    """Does the action, and returns the numbers of the CPU tensors whose values it changed."""
+    tensors = {
+        i: flat_span(value)
+        for i, value in enumerate(inputs)
+        if isinstance(value, torch.Tensor) and value.device.type == "cpu"
+    }
+    copies = {i: span.clone() for i, span in tensors.items()}
+    action()
+    return [i for i, span in tensors.items() if not torch.equal(span, copies[i])]
 
 
 def indices(flags: list[bool]) -> list[int]:

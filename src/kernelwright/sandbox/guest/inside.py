@@ -27,11 +27,13 @@ from kernelwright.sandbox.guest import (
 from kernelwright.sandbox.guest.called import (
     DescribedCall,
     changed,
+    changed_by,
     described,
+    described_timed,
     fit,
-    indices,
     layouts,
     no_flag,
+    observed_results,
     offset_copy,
 )  # fmt: skip
 from kernelwright.sandbox.guest.crossings import Crossings, counted
@@ -44,7 +46,7 @@ from kernelwright.sandbox.shared import cuda_memory, wire
 from kernelwright.sandbox.shared.manner import WATCHED, Manner
 from kernelwright.sandbox.shared.seeding import seed_generators
 from kernelwright.sandbox.shared.starting import SCRATCH
-from kernelwright.sandbox.shared.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
+from kernelwright.sandbox.shared.tensors import TensorMeta, chunk, flat_span, fresh_copy
 from kernelwright.sandbox.shared.tensors import from_payload as tensors_from_payload
 from kernelwright.timing.waiting import sleep_while_waiting
 
@@ -295,8 +297,9 @@ class Inside:
             torch.cuda.synchronize()
 
     def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Calls a candidate once, and describes outputs and process."""
-        self.outputs, self.result = [], None
+        """Calls a candidate once, and describes outputs and process. Inputs of the call before
+        that change when its results die count as changed, too."""
+        late = changed_by(self._let_results_go, self.used)
         called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
         self._synchronize()
         overwritten = self.held.overwritten(called.outputs)
@@ -304,9 +307,13 @@ class Inside:
             self.held.add(called.outputs)
         wanted = [torch.Tensor.detach(self.used[i]) for i in request["wanted_inputs"]]
         answer = called.answer(called.flags.tolist(), self.attester.brief(called.num_unfinished))
+        answer["changed"] += late
         self.outputs = called.outputs + wanted
         answer["outputs"] += [TensorMeta.of(tensor).to_json() for tensor in wanted]
         return answer | {"overwritten": overwritten}, []
+
+    def _let_results_go(self) -> None:
+        self.outputs, self.result = [], None
 
     def run_many(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Makes calls in a row. Results are copied after each call; the GPU is waited for once."""
@@ -340,6 +347,7 @@ class Inside:
         self.launches.reset(skipped)
         seed_generators(request["seed"], self.device)
         operators: dict[str, int] = {}
+        crossings: Crossings | None = None
         with (
             surroundings.surrounded(manner),
             compiling.stance(manner),
@@ -353,10 +361,11 @@ class Inside:
             else:
                 result = self._witnessed(loaded.call(instance), inputs, operators)
         self.result = result  # a user holds it too: what happens at its end comes after the copy
-        structure, leaves = flatten(result)
-        outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        structure, outputs, state, late = observed_results(result, loaded.instances, instance)
+        if crossings is not None:
+            crossings.end(outputs)
+            late = {**crossings.notes, **late}
         overrun = no_flag(self.device) if zones is None else zones.overrun()
-        state = [tensor for _, _, tensor in loaded.instances.entries(instance)]
         return DescribedCall(
             outputs=outputs,
             flags=torch.stack([overrun, *changed(kept, inputs, self.device, before)]),
@@ -365,7 +374,7 @@ class Inside:
                 **described(structure, outputs, inputs, state),
                 "launches": dict(self.launches.counts),
                 "suppressed": dict(self.launches.suppressed),
-                "operators": {**operators, **self.launches.operators},
+                "operators": {**operators, **late, **self.launches.operators},
             },
         )
 
@@ -384,9 +393,7 @@ class Inside:
         try:
             with witness, counted(crossings), watch.CallWatch(poison, crossings, zones) as watching:
                 self.launches.watch = watching
-                result = call(*inputs)
-            crossings.end(y for y in flatten(result)[1] if isinstance(y, torch.Tensor))
-            return result
+                return call(*inputs)
         finally:
             self.launches.witness, self.launches.skipped = None, frozenset()
             self.launches.crossings = self.launches.watch = None
@@ -404,18 +411,6 @@ class Inside:
         finally:
             self.launches.witness, self.launches.skipped = None, frozenset()
             operators.update(witness.seen())
-
-    def _describe(self, result: object, inputs: list[Any]) -> dict[str, Any]:
-        """Returns structure and metadata of a call's results, kept until they are fetched."""
-        structure, leaves = flatten(result)
-        self.outputs = [
-            torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)
-        ]
-        flags = torch.stack(changed(self.kept, inputs, self.device) or [no_flag(self.device)])
-        return {
-            **described(structure, self.outputs, inputs, ()),
-            "changed": indices(flags.tolist()),
-        }
 
     # -- timed calls
 
@@ -458,8 +453,9 @@ class Inside:
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """Describes the timed call's results; its outputs can be fetched afterwards."""
-        described = self._describe(self.timer.result, self.timer.inputs)
-        return {**described, "process": self.attester.brief()}, []
+        timer = self.timer
+        self.outputs, facts = described_timed(timer.result, timer.inputs, self.kept, self.device)
+        return {**facts, "process": self.attester.brief()}, []
 
     def release(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """Frees inputs, results and cached memory, for the host and other guests."""

@@ -1,5 +1,6 @@
 """Guest side: makes the process of a candidate look like a user's process."""
 
+import importlib
 import io
 import os
 import random
@@ -10,13 +11,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import time_machine
 import torch
 
 from kernelwright.sandbox.guest.disguise import disguised
 from kernelwright.sandbox.shared.manner import MAX_THREADS, Manner
 
+_loaded_before = frozenset(sys.modules)
+# Imported here, so that its dependencies are known: pytest is one, where pytest is installed.
+time_machine: Any = importlib.import_module("time_machine")
+
 _PACKAGE = __name__.partition(".")[0]
+_TOOLS = frozenset({"ml_dtypes", *(name.partition(".")[0] for name in sys.modules)}) - {
+    name.partition(".")[0] for name in _loaded_before | sys.stdlib_module_names
+}
+"""Packages that our modules import, and PyTorch and Triton do not."""
 _ahead_s = 0
 _SHARE = 1 << 15
 """Elements below which PyTorch gives no work to a further thread (`at::internal::GRAIN_SIZE`)."""
@@ -63,9 +71,9 @@ def _stream(descriptor: int, name: str) -> io.TextIOWrapper:
 
 
 def hide_ourselves() -> None:
-    """Removes our modules from `sys.modules`: a user's process has none of them. Loaded code still
-    works."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+    """Removes our modules and our tools from `sys.modules`: a user's process has none of them.
+    Loaded code still works."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in {_PACKAGE, *_TOOLS}]:
         del sys.modules[name]
 
 
