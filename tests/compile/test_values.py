@@ -9,6 +9,8 @@ import torch.utils._pytree as pytree
 from fake_finder import compiler
 from torch import nn
 
+from kernelwright.compile.memory import StaysWithInductor, layout
+
 
 class Function(nn.Module):
     """A function as a module."""
@@ -169,3 +171,10 @@ def test_both_modes_of_a_module():
     with torch.no_grad():
         for training in (True, False, True):
             assert_same(model.train(training), fast.train(training), X)
+
+
+@pytest.mark.parametrize("base", [lambda x: x, lambda x: x * 2], ids=["input", "output"])
+def test_an_output_that_shows_memory_as_another_dtype_stays_with_inductor(base):
+    graph = torch.fx.symbolic_trace(lambda x: ((shown := base(x)), shown.view(torch.int32)))
+    with pytest.raises(StaysWithInductor, match="another dtype"):
+        layout(graph, [torch.randn(3, 4)])

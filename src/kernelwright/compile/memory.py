@@ -112,7 +112,8 @@ def layout(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> OutputLayout:
     """The memory of the tensors that a graph returns, found on fake tensors without a kernel.
 
     Raises:
-        StaysWithInductor: outputs share memory, and no tensor of the graph covers all of it.
+        StaysWithInductor: outputs share memory, and no tensor of the graph covers all of it; or an
+            output shows memory of another dtype.
     """
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fakes = [mode.from_tensor(v) if isinstance(v, torch.Tensor) else v for v in inputs]
@@ -169,7 +170,9 @@ def _places(returned: Sequence[Any], inputs: Sequence[Any]) -> Iterator[MemoryPl
         place = MemoryPlace(tuple(tensor.shape), tensor.stride(), own)
         base, view = owners[_memory(tensor)]
         if own is None and view.output != number:
-            if view.output is not None and not (_is_whole(base) and base.dtype == tensor.dtype):
+            if base.dtype != tensor.dtype:  # `shown` keeps the dtype of the base
+                raise StaysWithInductor("an output shows memory of another dtype")
+            if view.output is not None and not _is_whole(base):
                 raise StaysWithInductor("outputs share memory")
             offset = int(tensor.storage_offset()) - int(base.storage_offset())
             place = replace(place, view=replace(view, offset=offset))
