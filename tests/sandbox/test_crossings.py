@@ -304,3 +304,13 @@ def test_a_launch_may_write_where_an_argument_points():
     own.zero_()
     crossings.before_launch((table,))
     assert crossings.notes == {"leaves.written by others": 1}
+
+
+def test_many_different_numbers_as_arguments_enter():
+    crossings = Crossings([], traces_memory=False)
+    for i in range(1000):
+        crossings.before_launch((0.5, i, (3, 4)))
+    assert crossings.notes == {}
+    for i in range(MAX_ENTERED):
+        crossings.before_launch((0.25 + i,))
+    assert set(crossings.notes) == {"leaves.enters again"}

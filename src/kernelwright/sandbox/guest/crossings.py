@@ -24,7 +24,8 @@ Values of integer inputs count as integers, all others as floats."""
 MAX_ENTERING = 64
 """Values of one tensor that may come from Python or NumPy: a small table."""
 MAX_ENTERED = 4 * MAX_ENTERING
-"""Values of all tensors together that may come from Python or NumPy in one call."""
+"""Values of all tensors together that may come from Python or NumPy in one call; and different
+numbers as arguments of kernels."""
 _LEAVING = frozenset(
     {"numpy", "__array__", "__dlpack__", "tolist", "__reduce_ex__", "apply_", "map_", "map2_"}
 )
@@ -65,6 +66,8 @@ class Crossings:
         self._integers = {_address(t) for t in tensors if not t.is_floating_point()}
         self._num_floats = self._num_values = self._num_fills = self._num_entered = 0
         self._memory = TracedMemory() if traces_memory else None
+        self._numbers: set[float] = set()
+        """Floats, and numbers in tuples, that kernels got."""
         self._is_on_gpu = any(tensor.is_cuda for tensor in (*tensors, *own))
         self._own = {_address(tensor) for tensor in (*tensors, *own)}
         self._note_all([*tensors, *own])
@@ -155,6 +158,9 @@ class Crossings:
         """Checks the arguments of a kernel before it runs: values in host memory leave to the GPU,
         and no digest may have changed."""
         tensors = list(_arguments(args))
+        self._numbers.update(_numbers(args))
+        if len(self._numbers) > MAX_ENTERED:
+            self.notes["leaves.enters again"] += 1
         # A kernel on a GPU that gets a CPU tensor reads host memory, which no copy has counted.
         devices = {tensor.device.type for tensor in tensors}
         if len(devices) > 1:
@@ -248,6 +254,15 @@ def _arguments(args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
 
 def _address(tensor: torch.Tensor) -> int:
     return int(torch.Tensor.untyped_storage(tensor).data_ptr())
+
+
+def _numbers(args: tuple[Any, ...]) -> set[float]:
+    """Returns the floats among the arguments of a kernel, and all numbers in tuples. Integers alone
+    are sizes and offsets, of which many launches need many."""
+    inner = [value for arg in args if isinstance(arg, tuple) for value in tree_leaves(arg)]
+    return {value for value in args if type(value) is float} | {
+        value for value in inner if type(value) in (int, float)
+    }
 
 
 def _tables(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:

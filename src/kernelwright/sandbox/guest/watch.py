@@ -17,7 +17,12 @@ from triton.runtime.jit import JITFunction
 
 from kernelwright.sandbox.guest.crossings import Crossings, Departures
 from kernelwright.sandbox.guest.disguise import disguised
-from kernelwright.sandbox.guest.interpreter.arguments import HostCode, plain, plain_number
+from kernelwright.sandbox.guest.interpreter.arguments import (
+    HostCode,
+    has_code_in_constants,
+    plain,
+    plain_number,
+)
 from kernelwright.sandbox.guest.red_zones import RedZones
 from kernelwright.sandbox.guest.witness import Witness
 from kernelwright.sandbox.shared.modes import PlainDispatchMode
@@ -93,6 +98,8 @@ class Launches:
                 args = tuple(self._plain(value, is_interpreted) for value in args)
                 kwargs = {key: self._plain(value, is_interpreted) for key, value in kwargs.items()}
             if crossings is not None:
+                if is_interpreted and has_code_in_constants(kernel.fn):
+                    crossings.notes["leaves.Python in a kernel (a class of constants)"] += 1
                 with _disable_current_modes():
                     crossings.before_launch((*args, *kwargs.values()))
             if is_interpreted and (self.witness or _len_torch_dispatch_stack()):

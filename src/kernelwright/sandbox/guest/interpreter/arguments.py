@@ -44,6 +44,13 @@ def plain_number(value: Any) -> Any:
     return value
 
 
+def has_code_in_constants(function: Any) -> bool:
+    """Whether a constant in the file of a kernel is of the candidate's own class, whose methods the
+    interpreter would call."""
+    values = function.__globals__.values()
+    return any(isinstance(v, tl.constexpr) and type(v) is not tl.constexpr for v in values)
+
+
 def plain(value: Any, depth: int = 0) -> Any:
     """Returns an argument as the interpreter may get it: tensors, functions for kernels and plain
     data as they are, other objects as a namespace of their public attributes.
