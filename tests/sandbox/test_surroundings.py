@@ -1,5 +1,6 @@
 """A candidate finds a process like a user's, and everything is put back after its call."""
 
+import sys
 import time
 from dataclasses import replace
 from datetime import datetime
@@ -43,6 +44,18 @@ def test_clocks_are_ahead_inside_and_come_back(monkeypatch, name):
     for first, moved, last in zip(before, inside, after, strict=True):
         assert moved - first == pytest.approx(DAY_S, abs=30)
         assert last - first == pytest.approx(0, abs=30)
+
+
+def test_clocks_move_again_where_their_module_was_hidden(monkeypatch):
+    """The guest hides its tools after the start, and the moved clocks look them up by name."""
+    for name in surroundings._CLOCKS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for days in (3, 40):
+        before_s = time.time()
+        with surrounded(Manner(clock_s=days * DAY_S)):
+            assert time.time() - before_s == pytest.approx(days * DAY_S, abs=30)
+        assert time.time() - before_s < 30
+        assert sys.modules.keys().isdisjoint(surroundings._CLOCKS)
 
 
 def test_the_date_follows_the_clocks_and_comes_back_after_an_exception():
