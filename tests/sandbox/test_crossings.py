@@ -263,8 +263,8 @@ def test_memory_that_no_operator_has_made_enters():
     array = np.zeros(100, dtype=np.float32)
 
     def unknown():
-        made = torch.UntypedStorage(4000)
-        return torch.empty(0).set_(made, 0, (1000,), (1,))
+        foreign = torch.UntypedStorage(4000)
+        return torch.empty(0).set_(foreign, 0, (1000,), (1,))
 
     def kept():
         return torch.empty(0).set_(storage, 0, (1000,), (1,))

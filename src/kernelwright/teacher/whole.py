@@ -9,7 +9,7 @@ there only beside kernels.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
@@ -90,9 +90,10 @@ def write_best(
     for cut in ranked:
         if len(candidates) == limit:
             break
-        replacements = parts_of.preferred(sorted(cut, key=min))
-        if replacements is not None:
-            candidate = parts_of.whole(replacements)
+        replacements = [parts_of.preferred(part) for part in sorted(cut, key=min)]
+        written = [replacement for replacement in replacements if replacement is not None]
+        if len(written) == len(cut):
+            candidate = parts_of.whole(written)
             candidates.setdefault(candidate.source, candidate)
     return list(candidates.values())
 
@@ -117,8 +118,8 @@ def _best_cut(
         if not unwritten:
             return cut
         for part in unwritten:
-            written = parts_of.preferred([part])
-            launches[part] = kernel_launches(written[0].candidate) if written else None
+            written = parts_of.preferred(part)
+            launches[part] = None if written is None else kernel_launches(written.candidate)
     return None
 
 
@@ -131,19 +132,21 @@ class _Parts:
 
     def __init__(self, program: Program, precision: str) -> None:
         self.program, self.precision = program, precision
-        self._known: dict[frozenset[int], tuple[Program, list[Way]]] = {}
+        self._ways = cache(self._ways_of)
+        # Cuts share parts, and a cut asks for a part twice: to count launches, and to compose.
+        self.preferred = cache(self._preferred)
 
     def written(self, parts: Sequence[frozenset[int]], rng: random.Random) -> Candidate | None:
         """The candidate of these parts, each in a drawn way; None if a part cannot be written."""
-        replacements = self._replacements(
-            parts, lambda ways: any_of(ways, WAYS, rng.randrange(1 << 31))
-        )
-        return None if replacements is None else self.whole(replacements)
-
-    def preferred(self, parts: Sequence[frozenset[int]]) -> list[Replacement] | None:
-        """These parts, each in the way that its family puts first; None if a part cannot be
-        written."""
-        return self._replacements(parts, first_of)
+        replacements = []
+        for part in parts:
+            replacement = self._replacement(
+                part, lambda ways: any_of(ways, WAYS, rng.randrange(1 << 31))
+            )
+            if replacement is None:
+                return None
+            replacements.append(replacement)
+        return self.whole(replacements)
 
     def whole(self, replacements: Sequence[Replacement]) -> Candidate:
         """The candidate of written parts that together hold every call which is no view."""
@@ -151,29 +154,24 @@ class _Parts:
             return replacements[0].alone(self.program)
         return compose(self.program, replacements, deletes=False)
 
-    def _replacements(
-        self,
-        parts: Sequence[frozenset[int]],
-        choose: Callable[[Sequence[Way]], Candidate | None],
-    ) -> list[Replacement] | None:
-        replacements = []
-        for part in parts:
-            own, ways_of_part = self._ways(part)
-            candidate = choose(ways_of_part)
-            if candidate is None:
-                return None
-            inputs = tuple(value.name for value in own.inputs)
-            candidate_with_types = _with_types(own, candidate)
-            replacements.append(Replacement(part, inputs, own.outputs, candidate_with_types))
-        return replacements
+    def _preferred(self, part: frozenset[int]) -> Replacement | None:
+        """A part in the way that its family puts first; None if the part cannot be written."""
+        return self._replacement(part, first_of)
 
-    def _ways(self, part: frozenset[int]) -> tuple[Program, list[Way]]:
-        if part not in self._known:
-            own = _own(self.program, part)
-            # Nobody judges these candidates before a model learns from them.
-            sure = [way for way in ways(own, self.precision) if way.is_sure]
-            self._known[part] = own, sure
-        return self._known[part]
+    def _replacement(
+        self, part: frozenset[int], choose: Callable[[Sequence[Way]], Candidate | None]
+    ) -> Replacement | None:
+        own, ways_of_part = self._ways(part)
+        candidate = choose(ways_of_part)
+        if candidate is None:
+            return None
+        inputs = tuple(value.name for value in own.inputs)
+        return Replacement(part, inputs, own.outputs, _with_types(own, candidate))
+
+    def _ways_of(self, part: frozenset[int]) -> tuple[Program, list[Way]]:
+        own = _own(self.program, part)
+        # Nobody judges these candidates before a model learns from them.
+        return own, [way for way in ways(own, self.precision) if way.is_sure]
 
 
 # Drawn and best answers of a program are written one after the other, and share the same parts.
