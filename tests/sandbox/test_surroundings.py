@@ -84,6 +84,13 @@ def test_grad_mode_and_threads_are_those_of_the_manner_and_come_back(has_grad):
     assert torch.get_num_threads() == 1
 
 
+def test_a_manner_may_ask_for_inference_mode():
+    for is_inference in (False, True):
+        with surrounded(Manner(has_grad=True, is_inference=is_inference)):
+            assert torch.is_inference_mode_enabled() == is_inference
+    assert not torch.is_inference_mode_enabled()
+
+
 def test_settings_that_a_call_leaves_are_noted_and_restored():
     with surrounded(Manner(num_threads=4)):
         torch.set_num_threads(2)
@@ -112,10 +119,26 @@ def fused_operator(x):
 """
 
 
+MODES = """\
+import torch
+def fused_operator(x, n):
+    return [torch.tensor([torch.is_inference_mode_enabled(), x.requires_grad, n.requires_grad])]
+"""
+
+
 def test_a_candidate_sees_none_of_our_modules_and_may_print(guest):
     guest.load(SEES)
     ran = guest.run("candidate", GuestCall([torch.ones(3)], seed=1))
     assert ran.outputs[1].tolist()[:3] == [0, 1, 1]
+
+
+def test_in_inference_mode_floating_point_inputs_require_gradients(guest):
+    guest.load(MODES)
+    for is_inference in (False, True):
+        manner = replace(WATCHED, is_watched=False, is_inference=is_inference)
+        ran = guest.run("candidate", GuestCall([torch.ones(3), torch.arange(3)], 1, manner=manner))
+        assert ran.outputs[0].tolist() == [is_inference, is_inference, False]
+        assert ran.changed_inputs == ()
 
 
 def test_offsets_and_threads_reach_the_candidate_and_values_stay(guest):

@@ -115,7 +115,8 @@ FAMILIES = {
 }
 
 _CASE = re.compile(
-    r"(?P<variant>.*)/(?P<family>[^/]*)/seed \d+/(?:(?:nan|finite) poison|as a user calls)"
+    r"(?P<variant>.*)/(?P<family>[^/]*)/seed \d+/"
+    r"(?:(?:nan|finite) poison|as a user calls|in inference mode)"
 )
 _IN_CASE = re.compile(r"\[case (?P<row>one of \d+ in a row, the first )?(?P<name>[^\]]*)\]")
 _SHAPES = re.compile(r"(?:\d+(?:x\d+)*|scalar)(?: (?:\d+(?:x\d+)*|scalar))*")

@@ -67,11 +67,11 @@ class Session:
     guest: Guest
     device: torch.device
     is_drop_in: bool = False
-    """A candidate that refuses calls in grad mode is rejected."""
+    """A candidate that refuses calls in grad or inference mode is rejected."""
     spent_s: float = 0.0
     """Seconds that the candidates' calls took, on the host's clock."""
     refuses_grad: bool = False
-    """A candidate raises an exception in grad mode, and none without."""
+    """A candidate raises an exception in grad or inference mode, and none under no_grad."""
     _loaded: dict[str, _Loaded] = field(default_factory=dict)
     _has_hidden_state: bool = False
     """Calls change state of the reference that is outside of its parameters and buffers."""
@@ -176,16 +176,17 @@ class Session:
         return replace(manner, compiles=True, num_threads=1)
 
     def _run(self, name: str, instance: int, call: GuestCall) -> Ran:
-        """Makes the call, without grad mode where the candidate refuses calls in grad mode."""
-        without_grad = replace(call, manner=replace(call.manner, has_grad=False))
+        """Makes the call, under no_grad where the candidate refuses grad or inference mode."""
+        manner = replace(call.manner, has_grad=False, is_inference=False)
+        without_grad = replace(call, manner=manner)
         if self.refuses_grad:
             call = without_grad
         try:
             return self.guest.run(name, call, instance=instance)
         except GuestFault as fault:
-            if fault.kind != "runtime" or not (call.manner.has_grad and self.guest.alive):
+            if fault.kind != "runtime" or call.manner == manner or not self.guest.alive:
                 raise
-            # If the call fails without grad mode too, that fault is raised here instead.
+            # If the call fails under no_grad too, that fault is raised here instead.
             ran = self.guest.run(name, without_grad, instance=instance)
             if self.is_drop_in:
                 raise

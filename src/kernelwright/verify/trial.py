@@ -261,7 +261,9 @@ class Trial:
         )
         self.errors = worse(self.errors, errors)
         if session.refuses_grad:
-            self.advice.append("the candidate refuses calls in grad mode: judged under no_grad")
+            self.advice.append(
+                "the candidate refuses calls in grad or inference mode: judged under no_grad"
+            )
         checks.check_inputs(called.ran, posed.answer, precision)
         checks.check_ownership(called.ran, posed.answer)
         checks.check_bounds(called.ran)

@@ -72,6 +72,8 @@ def test_poison_alternates_and_some_calls_are_as_a_user_calls_but_not_the_first(
     assert all_cases[0].manner.is_watched
     assert any(not c.manner.is_watched for c in all_cases)
     assert {c.manner.has_grad for c in all_cases} == {True, False}
+    assert [at for at, c in enumerate(all_cases) if c.manner.is_inference][:2] == [4, 14]
+    assert not any(c.manner.is_inference and c.manner.is_watched for c in all_cases)
     assert any(c.manner.traces_memory for c in all_cases)
 
 

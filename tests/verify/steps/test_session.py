@@ -58,6 +58,8 @@ class ModelNew(torch.nn.Module):
 """
 REFUSES = "        if torch.is_grad_enabled(): raise ValueError('no grad')\n"
 NO_GRAD = OWN_NAME.replace("        return", f"{REFUSES}        return")
+REFUSES_INFERENCE = REFUSES.replace("is_grad", "is_inference_mode")
+NO_INFERENCE = OWN_NAME.replace("        return", f"{REFUSES_INFERENCE}        return")
 NO_WEIGHT = OWN_NAME.replace("torch.nn.Parameter(torch.randn(3))", "2.0")
 
 
@@ -108,6 +110,13 @@ def test_a_candidate_may_refuse_grad_mode_under_fixed_and_is_not_asked_again(ses
     assert torch.equal(output(one, manner=GRAD), X * one.task.state(CPU)["weight"])
     assert one.refuses_grad
     assert torch.equal(output(one, manner=GRAD), X * one.task.state(CPU)["weight"])
+
+
+def test_a_candidate_may_refuse_inference_mode_under_fixed(session):
+    manner = replace(WATCHED, is_inference=True)
+    one = session(Scaling, NO_INFERENCE)
+    assert torch.equal(output(one, manner=manner), X * one.task.state(CPU)["weight"])
+    assert one.refuses_grad
 
 
 def test_under_drop_in_a_candidate_must_take_grad_mode(session):

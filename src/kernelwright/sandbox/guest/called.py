@@ -98,6 +98,13 @@ def offset_copy(tensor: torch.Tensor) -> torch.Tensor:
     return inner.view(meta.dtype).as_strided(meta.shape, meta.strides)
 
 
+def require_gradients(inputs: list[Any]) -> None:
+    """Makes floating-point inputs require gradients, as the parameters of a model do."""
+    for value in inputs:
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+            value.requires_grad_()
+
+
 def no_flag(device: torch.device) -> torch.Tensor:
     """Returns False as a tensor, on a device that is named: a candidate may have changed the
     default."""

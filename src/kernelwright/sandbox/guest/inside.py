@@ -35,6 +35,7 @@ from kernelwright.sandbox.guest.called import (
     no_flag,
     observed_results,
     offset_copy,
+    require_gradients,
 )  # fmt: skip
 from kernelwright.sandbox.guest.crossings import Crossings, counted
 from kernelwright.sandbox.guest.instances import Held, Instances
@@ -289,6 +290,8 @@ class Inside:
             copy = offset_copy
         fresh = [copy(v) if isinstance(v, torch.Tensor) else v for v in kept]
         del padding
+        if manner.is_inference:
+            require_gradients(fresh)
         self.used = fresh
         return fresh
 

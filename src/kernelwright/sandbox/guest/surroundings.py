@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,9 @@ def surrounded(manner: Manner) -> Iterator[None]:
         moved.start()
         _ahead_s = manner.clock_s
     try:
-        with grad_mode(has_grad=manner.has_grad):
+        # `inference_mode(False)` would turn grad mode on.
+        inference = torch.inference_mode() if manner.is_inference else nullcontext()
+        with grad_mode(has_grad=manner.has_grad), inference:
             yield
             # Compared here: a call may set what was the value at birth, as one thread.
             _note("torch.get_num_threads()", manner.num_threads, torch.get_num_threads())

@@ -1,7 +1,7 @@
 """The surroundings of a call: watched, or as in a user's process.
 
-A candidate that recognises the judge could be correct there alone. So calls differ in grad mode,
-threads, clocks, storage offsets and dispatch modes.
+A candidate that recognises the judge could be correct there alone. So calls differ in grad and
+inference mode, threads, clocks, storage offsets and dispatch modes.
 """
 
 from dataclasses import asdict, dataclass
@@ -19,6 +19,9 @@ class Manner:
     counted, and operators below Python."""
     has_grad: bool = False
     """Grad mode is on, as it is by default."""
+    is_inference: bool = False
+    """The call runs in inference mode, and floating-point inputs require gradients, as the
+    parameters of a model do."""
     num_threads: int = 1
     """The number of threads of PyTorch's operators on the CPU."""
     has_offsets: bool = False

@@ -57,8 +57,8 @@ DYNAMIC_CODE = {
 FRAME_ATTRIBUTES = {
     "tb_frame", "tb_next", "f_back", "f_locals", "f_globals", "f_builtins", "f_code", "gi_frame",
     "cr_frame", "ag_frame", "__traceback__", "__closure__", "__subclasses__", "__globals__",
-    "__code__", "__builtins__", "__mro__", "__base__", "__bases__", "__self__", "__loader__",
-    "__spec__",
+    "__code__", "__defaults__", "__kwdefaults__", "__wrapped__", "__builtins__", "__mro__",
+    "__base__", "__bases__", "__self__", "__loader__", "__spec__",
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def frame_walk(source: CandidateSource) -> Iterator[tuple[int, str]]:
         if node.attr in FRAME_ATTRIBUTES:
             yield node.lineno, f"reads .{node.attr}"
     for call in source.all(ast.Call):
-        if source.dotted(call.func) == "getattr" and len(call.args) > 1:
+        if source.dotted(call.func) in {"getattr", "hasattr"} and len(call.args) > 1:
             name = source.names.text(call.args[1])
             if name in FRAME_ATTRIBUTES:
                 yield call.lineno, f"reads .{name}"

@@ -70,6 +70,9 @@ TRACED = frozenset({0, 3})
 TURNED, MAX_FIRST_TURN = (1, 3, 5), 1000
 """The cases of ten in which a configuration of autotuners is forced (all are watched), and a bound
 of the number of the first forced configuration."""
+INFERRED = 4
+"""The case of ten in inference mode. Earlier cases ran in other modes, so a tensor that a candidate
+keeps was made there, and may be changed in any mode."""
 MAX_AHEAD_S = 400 * 24 * 3600
 """The clocks of most calls are ahead by less than this."""
 MAX_FAR_AHEAD_S = 20 * MAX_AHEAD_S
@@ -95,6 +98,7 @@ class Case:
     def name(self) -> str:
         kind = "nan" if math.isnan(self.poison) else "finite"
         how = f"{kind} poison" if self.manner.is_watched else "as a user calls"
+        how = "in inference mode" if self.manner.is_inference else how
         how = "inside torch.compile" if self.manner.compiles else how
         return f"{self.variant}/{self.family}/seed {self.seed}/{how}"
 
@@ -423,8 +427,9 @@ def generator_seed(dice: random.Random) -> int:
 def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
     """Draws the surroundings of a case.
 
-    The first case is watched; two of five others run as a user calls. In three of ten, autotuners
-    use the next of their configurations, from `first_turn`.
+    The first case is watched; two of five others run as a user calls. One in ten runs in
+    inference mode. In three of ten, autotuners use the next of their configurations, from
+    `first_turn`.
 
     Args:
         number: number of the case.
@@ -435,6 +440,7 @@ def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
         # Three cases of ten are forced, so the next ten go on three configurations later.
         turn=first_turn + 3 * (number // 10) + TURNED.index(in_ten) if in_ten in TURNED else None,
         has_grad=dice.random() < 0.5,
+        is_inference=in_ten == INFERRED,
         num_threads=dice.randint(1, MAX_THREADS),
         has_offsets=dice.random() < 0.5,
         # A candidate may behave well until some day: most clocks are ahead.
