@@ -19,8 +19,8 @@ from kernelwright.verify.judging import JudgeOptions, Rules
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.cases import Cases
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import program_task
-from kernelwright.verify.tasks.task import ModuleTask
 from kernelwright.verify.times import clock
 from kernelwright.verify.times.plausible import check_wall
 from kernelwright.verify.times.sides import GuestCalls, HostCalls, HostReplays

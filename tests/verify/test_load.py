@@ -5,8 +5,9 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.verify.tasks.load import available_bytes, load_task
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask
-from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.task import CPU, FunctionTask
 
 MODEL = """\
 import torch

@@ -7,9 +7,10 @@ from torch import nn
 
 from kernelwright.programs.draws.families import FAMILIES, apply
 from kernelwright.programs.text import parse
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.oracle import cut_to_tf32, doubled, run_in_double, seeded
 from kernelwright.verify.tasks.program_task import program_task
-from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.task import CPU, FunctionTask
 
 
 def module_task(module, *inputs):

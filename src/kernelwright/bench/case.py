@@ -37,7 +37,7 @@ from kernelwright.timing.stages import take_spent
 from kernelwright.verify.api import verify
 from kernelwright.verify.room import Hold, is_about_memory, room
 from kernelwright.verify.tasks.load import load_task
-from kernelwright.verify.tasks.task import ModuleTask
+from kernelwright.verify.tasks.module_task import ModuleTask
 
 SEARCH_SHARE = 0.55
 """The share of a case's time after which its search ends. torch.compile and times take the rest."""

@@ -9,7 +9,8 @@ from torch.utils._pytree import tree_leaves
 
 from kernelwright.core.errors import UsageError
 from kernelwright.verify.tasks.load import load_task
-from kernelwright.verify.tasks.task import META, ModuleTask
+from kernelwright.verify.tasks.module_task import ModuleTask
+from kernelwright.verify.tasks.task import META
 
 KEPT_FACTOR = 4
 """Copies of inputs, parameters and outputs: the native answer's, the guest's own, a timed call's,

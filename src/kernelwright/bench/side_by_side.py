@@ -8,7 +8,7 @@ from kernelwright.search.contest.side_by_side import COMPILE_MODES, CalledConten
 from kernelwright.search.contest.side_by_side import side_by_side as time_contenders
 from kernelwright.search.module.importing import import_file
 from kernelwright.timing.turns import OURS
-from kernelwright.verify.tasks.task import ModuleTask
+from kernelwright.verify.tasks.module_task import ModuleTask
 
 
 def side_by_side(

@@ -13,7 +13,7 @@ from kernelwright.search.arguments import Call
 from kernelwright.search.module.importing import import_file, importable
 from kernelwright.search.sizes.requested import shapes_of
 from kernelwright.verify.tasks.load import load_factory, load_task
-from kernelwright.verify.tasks.task import ModuleTask
+from kernelwright.verify.tasks.module_task import ModuleTask
 
 
 def export_target(

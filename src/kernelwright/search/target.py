@@ -33,8 +33,9 @@ from kernelwright.search.sizes.requested import Requested, requested, shapes_of
 from kernelwright.timing.stages import stage
 from kernelwright.verify.tasks.load import factory_task, load_factory, load_task
 from kernelwright.verify.tasks.lowered import lower_model
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask, program_task
-from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,8 +15,9 @@ from kernelwright.core.text import printable
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.endpoint import Endpoint, Message
 from kernelwright.programs.text import to_text
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask
-from kernelwright.verify.tasks.task import FunctionTask, ModuleTask, Task
+from kernelwright.verify.tasks.task import FunctionTask, Task
 
 MAX_CHARS = 60_000
 """The most characters of reference and candidate together; longer texts are not sent."""

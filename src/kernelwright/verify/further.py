@@ -16,7 +16,8 @@ from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import is_about_memory
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.tasks.cases import Cases, Posed, answered
-from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.tasks.module_task import ModuleTask
+from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.trial import Trial
 
 Layout = Callable[[Any], Any]

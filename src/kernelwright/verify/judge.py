@@ -40,8 +40,9 @@ from kernelwright.verify.screening import Screening
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.tasks.cases import Cases, case_of, pose
 from kernelwright.verify.tasks.load import available_bytes
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import at_other_shapes, beyond_int32
-from kernelwright.verify.tasks.task import META, ModuleTask, Task
+from kernelwright.verify.tasks.task import META, Task
 from kernelwright.verify.tasks.variation import other_weights, variations
 from kernelwright.verify.times import clock
 from kernelwright.verify.trial import Trial

@@ -38,7 +38,8 @@ from kernelwright.verify.tasks.cases import (
     manner_of,
     poison,
 )
-from kernelwright.verify.tasks.task import ModuleTask, Task, closes_over_parts
+from kernelwright.verify.tasks.module_task import ModuleTask, closes_over_parts
+from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.trial import REFUSALS, Trial
 from kernelwright.verify.values.compare import compare
 from kernelwright.verify.values.live import Live

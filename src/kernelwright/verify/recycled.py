@@ -45,8 +45,9 @@ from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, faults
 from kernelwright.verify.room import Hold
 from kernelwright.verify.session import Lasting, Session
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.shared_cases import MAX_POSED_BYTES, CaseStore, Shapes, groups
-from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.times.clock import CandidateTiming, time_alone
 from kernelwright.verify.times.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial

@@ -14,7 +14,8 @@ from kernelwright.sandbox.shared.contract import GuestCall, GuestFault, Ran, Tim
 from kernelwright.sandbox.shared.manner import Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.rejection import Rejected, faults
-from kernelwright.verify.tasks.task import META, ModuleTask, Task
+from kernelwright.verify.tasks.module_task import ModuleTask
+from kernelwright.verify.tasks.task import META, Task
 from kernelwright.verify.tasks.weights_match import matched
 
 State = dict[str, torch.Tensor]

@@ -26,7 +26,8 @@ from kernelwright.verify.rules.outside import lent_by
 from kernelwright.verify.session import Called, Lasting, Session
 from kernelwright.verify.static import findings
 from kernelwright.verify.tasks.cases import Case, Cases, Posed, answered, poison
-from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.tasks.module_task import ModuleTask
+from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.values import second_look
 from kernelwright.verify.values.compare import Comparison, compare, compare_all, worse
 

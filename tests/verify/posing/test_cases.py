@@ -29,7 +29,8 @@ from kernelwright.verify.tasks.cases import (
     case_of,
     manner_of,
 )
-from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.module_task import ModuleTask
+from kernelwright.verify.tasks.task import CPU, FunctionTask
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 DROP_IN = replace(RULES, contract=Contract.DROP_IN)

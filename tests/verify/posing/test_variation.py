@@ -13,8 +13,9 @@ from kernelwright.sandbox.shared.contract import StateEntry
 from kernelwright.sandbox.shared.tensors import TensorMeta
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks import variation as module
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.resized import resized, sizes_of
-from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.task import CPU, FunctionTask
 from kernelwright.verify.tasks.variation import other_weights, variations
 from kernelwright.verify.tasks.weights import (
     SMALL,

@@ -12,7 +12,8 @@ from kernelwright.sandbox.shared.contract import GuestCall, Limits
 from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
-from kernelwright.verify.tasks.task import CPU, ModuleTask
+from kernelwright.verify.tasks.module_task import ModuleTask
+from kernelwright.verify.tasks.task import CPU
 
 X = torch.ones(2, 3)
 GRAD = replace(WATCHED, has_grad=True)

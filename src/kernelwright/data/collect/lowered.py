@@ -16,8 +16,9 @@ from kernelwright.data.collect.sources import CollectSource
 from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 from kernelwright.verify.tasks.load import load_factory, load_task
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask
-from kernelwright.verify.tasks.task import CPU, ModuleTask
+from kernelwright.verify.tasks.task import CPU
 
 PLACES = (("meta", "meta"), ("cpu", "meta"), ("cpu", "cpu"))
 """Where a module is constructed and where it is called. Constructors read values of tensors (the

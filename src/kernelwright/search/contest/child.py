@@ -49,9 +49,10 @@ from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.tasks.answer import tensors_of
 from kernelwright.verify.tasks.cases import case_of, pose
 from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.oracle import seeded
 from kernelwright.verify.tasks.program_task import ProgramTask
-from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.times.sides import tf32_allowed
 from kernelwright.verify.values import second_look
 from kernelwright.verify.values.live import copied

@@ -14,8 +14,9 @@ from kernelwright.core.record import Record
 from kernelwright.programs.text import to_text
 from kernelwright.search.contest.process import ContestProcess, short
 from kernelwright.timing.turns import OURS, compared
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask
-from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.tasks.task import Task
 
 LEAST_S = 12.0
 """The least seconds for a contest: loading torch, compiling one small kernel, taking times."""

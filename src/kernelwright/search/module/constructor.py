@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelwright.core.plan import lines_of
-from kernelwright.verify.tasks.task import Arguments
+from kernelwright.verify.tasks.module_task import Arguments
 
 
 def guarded(source: str, module: torch.nn.Module, arguments: Arguments) -> str:

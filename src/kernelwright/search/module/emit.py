@@ -9,7 +9,7 @@ from kernelwright.programs.fragments.source_merge import rename
 from kernelwright.search.module.constructor import guarded
 from kernelwright.search.module.forward import EXPECT_VALUE, forward_of
 from kernelwright.search.module.guards import ORIGINAL, LoweredModule
-from kernelwright.verify.tasks.task import Arguments
+from kernelwright.verify.tasks.module_task import Arguments
 
 
 def model_file(

@@ -34,10 +34,11 @@ from kernelwright.verify.room import needed_bytes, parts_bytes
 from kernelwright.verify.tasks.answer import tensors_of
 from kernelwright.verify.tasks.load import available_bytes, load_task
 from kernelwright.verify.tasks.lowered import lower_model
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.oracle import run_in_double, seeded
 from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.small_draws import SmallDraws
-from kernelwright.verify.tasks.task import CPU, META, ModuleTask, Task
+from kernelwright.verify.tasks.task import CPU, META, Task
 from kernelwright.verify.values.tf32 import tf32
 
 CPU_FLOPS = 2e9

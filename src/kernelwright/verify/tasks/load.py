@@ -23,8 +23,9 @@ from kernelwright.programs.capture.structures import class_modules
 from kernelwright.programs.lowering.lower import Lowered, lower
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.host import supervised
+from kernelwright.verify.tasks.module_task import Arguments, ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask, program_task
-from kernelwright.verify.tasks.task import CPU, Arguments, FunctionTask, ModuleTask, Task
+from kernelwright.verify.tasks.task import CPU, FunctionTask, Task
 
 HEADROOM = 5
 """The memory that judging needs, as a multiple of inputs and parameters in fp32. These and their

@@ -4,7 +4,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.lowering.lower import Lowered, lower
-from kernelwright.verify.tasks.task import ModuleTask
+from kernelwright.verify.tasks.module_task import ModuleTask
 
 
 def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module, Lowered]:

@@ -29,8 +29,9 @@ from kernelwright.verify.tasks.cases import (
     case_of,
     poison,
 )
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import at_aligned_shapes
-from kernelwright.verify.tasks.task import META, ModuleTask, Task
+from kernelwright.verify.tasks.task import META, Task
 from kernelwright.verify.tasks.variation import other_weights, variations
 
 REFRESH = 64

@@ -15,8 +15,9 @@ from kernelwright.lint.findings import Finding
 from kernelwright.programs.lowering.lower import Lowered
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.oracle import seeded
-from kernelwright.verify.tasks.task import CPU, ModuleTask
+from kernelwright.verify.tasks.task import CPU
 
 _CAPS = {1: 1 << 16, 2: 256, 3: 48, 4: 20}
 _CAP = 12

@@ -23,8 +23,9 @@ from kernelwright.core.seed import derive
 from kernelwright.programs.draws.structure import Structure, structures
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.tasks.cases import OTHER_WEIGHTS, REDRAWN_WEIGHTS
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask
-from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask, Task
+from kernelwright.verify.tasks.task import CPU, FunctionTask, Task
 from kernelwright.verify.tasks.varied_arguments import other_arguments
 from kernelwright.verify.tasks.varied_sizes import Resized, other_sizes
 from kernelwright.verify.tasks.weights import num_draws

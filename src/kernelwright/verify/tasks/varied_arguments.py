@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernelwright.core.errors import UsageError
-from kernelwright.verify.tasks.task import CPU, Arguments, ModuleTask
+from kernelwright.verify.tasks.module_task import Arguments, ModuleTask
+from kernelwright.verify.tasks.task import CPU
 
 MAX_TEXTS = 6
 """The most texts of the task's file that take the place of a text among the arguments."""

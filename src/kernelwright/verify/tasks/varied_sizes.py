@@ -10,8 +10,9 @@ import torch
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.programs.draws.structure import Structure, are_kept
+from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.resized import resized, sizes_of
-from kernelwright.verify.tasks.task import CPU, FunctionTask, InputChange, ModuleTask, Task
+from kernelwright.verify.tasks.task import CPU, FunctionTask, InputChange, Task
 from kernelwright.verify.tasks.varied_arguments import are_plain, rebuilt
 
 MAX_GROWN = 256
