@@ -4,15 +4,21 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from sft_runs import make_recipe, make_rows, make_tokenizer, run, save_qwen2, texts, write_rows
 from transformers import PreTrainedTokenizerFast
 
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.tokenizer import train_tokenizer
 from kernelwright.train.model import fresh_tokenizer
+from kernelwright.train.process import beside_others
+
+RECIPES = Path(__file__).parents[2] / "recipes"
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +67,41 @@ def test_a_tokenizer_that_was_half_written_is_none(pairs, tmp_path, monkeypatch)
     again = fresh_tokenizer(recipe, [], tmp_path / "tokenizer")
     assert again.get_vocab() == made.get_vocab()
     assert again.chat_template == make_tokenizer().chat_template
+
+
+def test_a_line_of_the_pairs_that_is_no_pair_is_not_blamed_on_the_vocabulary(tmp_path):
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text("not json\n")
+    said = refused(make_recipe(pairs), tmp_path / "run")
+    assert "is not JSON" in said
+    assert "vocabulary" not in said
+
+
+@pytest.mark.slow
+def test_one_process_names_the_fault_and_the_other_blames_nobody(tmp_path):
+    pairs, recipe = tmp_path / "pairs.jsonl", RECIPES / "sft" / "smoke.toml"
+    pairs.write_text("not json\n")
+    launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    verb = ["-m", "kernelwright.cli.main", "train", "sft", str(recipe), "--out", "run"]
+    files = ["--set", f"data.files={json.dumps([str(pairs)])}"]
+    command = [sys.executable, "-m", *launch, *verb, *files]
+    source = str(RECIPES.parent / "src")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": source}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment
+    )
+    assert done.returncode
+    assert done.stderr.count("is not JSON") == 1
+    assert "Connection closed" not in done.stderr
+
+
+def test_a_lost_connection_to_another_process_is_its_fault():
+    with pytest.raises(InfraError, match="another process of this run has ended"), beside_others():
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1")
+    with pytest.raises(RuntimeError, match="out of memory"), beside_others():
+        raise RuntimeError("CUDA out of memory")
+    with pytest.raises(UsageError, match="closed by peer"), beside_others():
+        raise UsageError("closed by peer")
 
 
 def test_weights_that_end_too_early(pairs, qwen2, tmp_path):

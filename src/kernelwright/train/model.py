@@ -38,6 +38,8 @@ def fresh_tokenizer(
                 max_length=recipe.data.max_tokens,
                 longest=fresh.longest,
             )
+        except UsageError:  # a fault of the pairs
+            raise
         except ValueError as error:
             raise UsageError(str(error), remedy="raise model.fresh.vocabulary") from error
         checkpoints.write_folder(folder, trained.save_pretrained)

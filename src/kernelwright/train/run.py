@@ -14,12 +14,13 @@ from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.folder import EndedPart, Start, find_start, open_folder
 from kernelwright.train.pace import ENDLESS_STEPS
 from kernelwright.train.prepare import PreparedData, prepare
-from kernelwright.train.process import this_process
+from kernelwright.train.process import beside_others, this_process
 from kernelwright.train.recipe import SupervisedRecipe
 from kernelwright.train.records import LIBRARIES, RECORDS, cut_after
 from kernelwright.train.trainer import PairTrainer
 
 
+@beside_others()
 def train_sft(
     recipe: SupervisedRecipe,
     folder: Path,

@@ -18,7 +18,7 @@ from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
 from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.folder import EndedPart, Start, find_start, open_folder
-from kernelwright.train.process import this_process
+from kernelwright.train.process import beside_others, this_process
 from kernelwright.train.records import LIBRARIES, RECORDS, cut_after
 from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.practice import Practice
@@ -57,6 +57,7 @@ def standing_judges(
     return StandingJudges(local_pools(recipe, workers, num_training=num_training))
 
 
+@beside_others()
 def train_rl(
     recipe: RlRecipe,
     folder: Path,
