@@ -265,6 +265,17 @@ def new_weight_norm(self, x):
     return self.layer(x)
 
 
+@case(
+    X,
+    parts={
+        "layer": nn.utils.spectral_norm(nn.Linear(4, 4)),
+        "other": parametrizations.weight_norm(nn.Linear(4, 4)),
+    },
+)
+def old_spectral_norm_beside_new_weight_norm(self, x):
+    return self.other(self.layer(x))
+
+
 class Symmetric(nn.Module):
     def forward(self, w):
         return w.triu() + w.triu(1).T

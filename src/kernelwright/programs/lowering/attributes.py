@@ -20,7 +20,9 @@ def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
 
     Yields the tensors by qualified name. A capture may miss that forward assigns to an attribute.
     So the assigned tensor is copied into the buffer at the end of forward. On exit the module is as
-    before. An attribute that the class also defines stays as it is.
+    before. An attribute that the class also defines stays as it is. A tensor that shares memory
+    with a parameter is copied first: the older `torch.nn.utils.spectral_norm` leaves such a weight,
+    which each call replaces. PyTorch cannot decompose a graph that writes to shared inputs.
     """
     attributes = {
         f"{path}.{name}".removeprefix("."): (part, name, value)
@@ -31,9 +33,11 @@ def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
     # An instance may have a forward of its own, which must come back afterwards. Else deletion is
     # enough: the class's forward is then visible again.
     forward = vars(module).get("forward")
+    shared = {value.untyped_storage()._cdata for value in module.parameters()}
     for part, name, value in attributes.values():
         delattr(part, name)
-        part.register_buffer(name, value, persistent=False)
+        is_shared = value.untyped_storage()._cdata in shared
+        part.register_buffer(name, value.clone() if is_shared else value, persistent=False)
     if attributes:
         places = [(part, name) for part, name, _ in attributes.values()]
         vars(module)["forward"] = _writing_back(module.forward, places)
