@@ -5,8 +5,8 @@ Qwen2.5-Coder and random weights, so nothing is downloaded and nothing is learne
 where the last call ended. OUT/records.jsonl has a line for each job: peak memory, tokens a second,
 seconds of the parts of a step, or the end of the error.
 
-The tokenizer is the embedded model's. The vocabulary of the weights is that of Qwen2.5-Coder, which
-decides the memory of the last layer.
+The tokenizer is the embedded model's, with unused tokens up to the vocabulary of Qwen2.5-Coder,
+which decides the memory of the last layer.
 """
 
 import json
@@ -21,7 +21,8 @@ from typing import Annotated
 
 import torch
 import typer
-from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from kernelwright.core import record
 from kernelwright.core.record import Record
@@ -29,6 +30,8 @@ from kernelwright.policy.embedded import WEIGHTS
 
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "recipes"
+SPARE = 100
+"""Rows of the first layer without a token. The tokenizer's class adds tokens when it is loaded."""
 LEAST_S = 60.0
 """A job that has less time is left for the next call."""
 ERROR_CHARS = 1_500
@@ -183,10 +186,10 @@ def figures(lines: Sequence[Record]) -> Record:
 
 
 def save_model(folder: Path, size: Size) -> None:
-    """Random weights of a size in bfloat16, with the embedded model's tokenizer."""
+    """Random weights of a size in bfloat16, with a tokenizer of that size."""
     if (folder / "config.json").exists():
         return
-    tokenizer = AutoTokenizer.from_pretrained(WEIGHTS)
+    tokenizer = large_tokenizer(size.vocabulary)
     config = Qwen2Config(
         vocab_size=size.vocabulary,
         hidden_size=size.hidden,
@@ -205,6 +208,16 @@ def save_model(folder: Path, size: Size) -> None:
         model = Qwen2ForCausalLM(config).bfloat16()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def large_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+    """The embedded model's tokenizer, with unused tokens: a few less than `vocabulary`."""
+    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(WEIGHTS)
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    unused = range(len(tokenizer), vocabulary - SPARE)
+    content["model"]["vocab"] |= {f"<unused {number}>": number for number in unused}
+    tokenizer._tokenizer = Tokenizer.from_str(json.dumps(content))
+    return tokenizer
 
 
 def _kernelwright(words: Sequence[str]) -> list[str]:

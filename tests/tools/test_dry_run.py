@@ -8,9 +8,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kernelwright.data.pairs.build import build
 from kernelwright.data.pairs.recipe import PairsRecipe
+from kernelwright.policy.embedded import WEIGHTS
 from kernelwright.train.recipe import SupervisedRecipe as SftRecipe
 from kernelwright.train.rl.recipe import RlRecipe
-from tools.dry_run import JOBS, SIZES, Job, Size, figures, run, save_model
+from tools.dry_run import JOBS, SIZES, SPARE, Job, Size, figures, large_tokenizer, run, save_model
 
 TINY = Size(32, 1, 2, 1, 64, 4_200, True)
 
@@ -64,6 +65,16 @@ def test_a_job_trains_and_its_record_says_how_fast(tmp_path):
     assert line["steps"] == 2
     assert line["tokens_per_s"] > 0
     assert json.dumps(line)
+
+
+def test_a_tokenizer_of_the_vocabulary_of_a_large_model_reads_as_the_embedded_models(tmp_path):
+    vocabulary = SIZES["7b"].vocabulary
+    large_tokenizer(vocabulary).save_pretrained(tmp_path)
+    large, own = (AutoTokenizer.from_pretrained(path) for path in (tmp_path, WEIGHTS))
+    assert vocabulary - SPARE <= len(large) < vocabulary
+    text = "def fused_operator(x0):\n    return torch.relu(x0)"
+    assert large(text)["input_ids"] == own(text)["input_ids"]
+    assert large.chat_template == own.chat_template
 
 
 def test_a_job_that_fails_leaves_its_error(tmp_path):
