@@ -11,7 +11,7 @@ from accelerate import PartialState
 from kernelwright.core.errors import InfraError, KernelwrightError
 
 _LOST_PEER = ("closed by peer", "reset by peer", "remote process exited", "Broken pipe")
-"""What gloo and NCCL write where another process of the run has ended."""
+"""Words of gloo and NCCL where another process of the run has ended."""
 
 
 def this_process() -> PartialState:
