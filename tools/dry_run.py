@@ -73,6 +73,7 @@ class Job:
 _FEW = ("budget.epochs=3", "validation.every_steps=1000", "checkpoints.every_steps=1000")
 _WHOLE = (
     'data.files=["pairs"]',
+    "data.sources={}",
     'model.loss_head="chunked"',
     "model.gradient_checkpointing=true",
     "data.max_tokens=8192",

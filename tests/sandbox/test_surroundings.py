@@ -139,6 +139,9 @@ def test_in_inference_mode_floating_point_inputs_require_gradients(guest):
         ran = guest.run("candidate", GuestCall([torch.ones(3), torch.arange(3)], 1, manner=manner))
         assert ran.outputs[0].tolist() == [is_inference, is_inference, False]
         assert ran.changed_inputs == ()
+    manner = replace(WATCHED, is_watched=False, has_grad=True, keeps_objects=True)
+    ran = guest.run("candidate", GuestCall([torch.ones(3), torch.arange(3)], 1, manner=manner))
+    assert ran.outputs[0].tolist() == [False, False, False]
 
 
 def test_offsets_and_threads_reach_the_candidate_and_values_stay(guest):
