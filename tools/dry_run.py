@@ -22,7 +22,7 @@ from typing import Annotated
 import torch
 import typer
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from kernelwright.core import record
 from kernelwright.core.record import Record
@@ -213,7 +213,7 @@ def save_model(folder: Path, size: Size) -> None:
 
 def large_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     """The embedded model's tokenizer, with unused tokens: a few less than `vocabulary`."""
-    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(WEIGHTS)
+    tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(WEIGHTS)
     content = json.loads(tokenizer.backend_tokenizer.to_str())
     unused = range(len(tokenizer), vocabulary - SPARE)
     content["model"]["vocab"] |= {f"<unused {number}>": number for number in unused}
