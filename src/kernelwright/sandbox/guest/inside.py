@@ -280,7 +280,8 @@ class Inside:
             for mine, value in zip(self.used, kept, strict=True):
                 if isinstance(mine, torch.Tensor):  # `.data`: the version counter stays the same
                     flat_span(mine.data).copy_(flat_span(value))
-                    mine.requires_grad_(False)  # as before a call in inference mode
+                    if mine.is_leaf:  # as before a call in inference mode
+                        mine.requires_grad_(False)
             return [
                 mine if isinstance(mine, torch.Tensor) else value
                 for mine, value in zip(self.used, kept, strict=True)
