@@ -173,8 +173,8 @@ class Session:
             return None
         if _signature(inputs) != _signature(self.task.example(META)):
             return None
-        # Dynamo compiles anew for another number of threads.
-        return replace(manner, compiles=True, num_threads=1)
+        # Dynamo compiles anew for another number of threads, and for inference mode.
+        return replace(manner, compiles=True, num_threads=1, is_inference=False)
 
     def _run(self, name: str, instance: int, call: GuestCall) -> Ran:
         """Makes the call, under no_grad where the candidate refuses grad or inference mode."""
