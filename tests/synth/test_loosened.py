@@ -76,6 +76,14 @@ def test_groups_of_a_norm_are_any_that_divide_the_channels():
     assert seen == {1, 2, 3, 4, 6, 8, 12, 24}
 
 
+def test_a_group_of_a_norm_keeps_more_than_one_value():
+    program = normed("group_norm", (1, 8, 1, 1), [0], num_groups=2)
+    programs = [with_other_numbers(program, random.Random(seed)) for seed in range(100)]
+    assert {program.calls[0].arg("num_groups") for program in programs} == {1, 2, 4}
+    for program in programs:
+        assert parse(to_text(program))  # PyTorch refuses groups of one value, and so does parse
+
+
 def test_of_a_reshape_one_size_may_be_left_open():
     builder = Builder()
     (made,) = builder.call("reshape", input=builder.input(TensorType((4, 6))), shape=(2, 2, 6))

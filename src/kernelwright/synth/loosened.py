@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import names_with
 from kernelwright.ops.rules import is_float
 from kernelwright.ops.traits import Trait
@@ -131,7 +132,7 @@ def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[st
             is_epsilon = param.name == "eps"
             value = _epsilon(rng) if is_epsilon else _written(value * factor, rng)
         if param.name == "num_groups":
-            value = rng.choice(_divisors(call.types[0].shape[1]))
+            value = rng.choice(_numbers_of_groups(call.types[0]))
         if call.op == "reshape" and param.name == "shape" and rng.random() < LEFT_OPEN:
             left_open = rng.randrange(len(value)) if value else None
             value = tuple(-1 if i == left_open else size for i, size in enumerate(value))
@@ -141,8 +142,10 @@ def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[st
             yield param.name, arguments[param.name] if value == param.default else value
 
 
-def _divisors(number: int) -> list[int]:
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+def _numbers_of_groups(x: TensorType) -> list[int]:
+    """All numbers of groups that divide the channels and leave a group more than one value."""
+    channels = x.shape[1]
+    return [n for n in range(1, channels + 1) if channels % n == 0 and n < x.numel]
 
 
 def _factor(rng: random.Random) -> float:

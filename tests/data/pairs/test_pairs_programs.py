@@ -4,6 +4,7 @@ import pytest
 from pairs_data import PROGRAMS, program_file, recipe, text
 
 from kernelwright.core.errors import UsageError
+from kernelwright.data.pairs import programs as programs_module
 from kernelwright.data.pairs.programs import Origin, contaminates, programs_of
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.text import parse, to_text
@@ -52,6 +53,19 @@ def test_levels_and_numbers_of_a_file_s_programs(tmp_path):
     assert len(programs_of(made, made.part[1])) == 3
     with pytest.raises(UsageError, match="no program of these levels"):
         len(programs_of(made, made.part[2]))
+
+
+def test_a_drawn_program_that_cannot_be_read_is_a_failure_of_ours(monkeypatch):
+    """A user's error would end the whole build, and name nothing that the user can mend."""
+
+    def refuse(text):
+        raise UsageError("refused")
+
+    monkeypatch.setattr(programs_module, "parse", refuse)
+    draw = {"few": {"operators": ["relu"], "quality": {"lint": False}}}
+    made = recipe({"name": "a", "level": 1, "programs": 1, "draw": "few"}, draw=draw)
+    with pytest.raises(ValueError, match="cannot be read"):
+        programs_of(made, made.part[0])[0]
 
 
 def test_drawn_programs_are_the_same_in_any_order():

@@ -86,8 +86,13 @@ class DrawnPrograms:
 
     def _origin(self, outcome: DrawOutcome, canonical: str) -> Origin:
         line = json.loads(outcome.line)
+        try:
+            program = parse(line["text"])
+        except UsageError as error:
+            # The sampler wrote the text: a failure of ours, which costs this program alone.
+            raise ValueError(f"a drawn program cannot be read: {error}") from error
         return Origin(
-            program=parse(line["text"]),
+            program=program,
             canonical=canonical,
             origin="synth",
             licence=PROJECT_LICENCE,

@@ -129,7 +129,8 @@ class ShardWorker:
         record.append(partial, [*pairs, tally])
         partial.rename(path)
         lost.path.unlink(missing_ok=True)
-        return {name: count for name, count in tally.items() if name != "index"}
+        del tally["index"]  # long, and written: the parent needs the counts alone
+        return tally
 
     def close(self) -> None: ...
 
