@@ -21,6 +21,7 @@ Kind = TypeVar("Kind")
 _PACKAGE = Path(__file__).parents[1]
 
 REMEDY = "mend or delete the line: a file of records holds one JSON object a line"
+RESUME = "continue with the settings that it was begun with, or give another --out"
 DAMAGED = (LookupError, TypeError, AttributeError, ArithmeticError, ValueError)
 """Errors of code that reads fields which are missing, or which have values of another type."""
 PACKAGES = ("kernelwright", "torch", "triton", "numpy")
@@ -93,6 +94,28 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
             yield record
 
 
+def whole_lines(path: Path) -> list[Record]:
+    """The records of a file that another process may still write; [] if there is no file."""
+    return list(read(path, whole=True)) if path.is_file() else []
+
+
+def resumed(path: Path, head: Record | None = None) -> list[Record]:
+    """The records of a file that a run continues; [] if there is no file. A last line without its
+    end is cut off.
+
+    Args:
+        head: the settings of the run. The first record must have the same settings.
+
+    Raises:
+        UsageError: the file was begun with other settings, or a line is not a record.
+    """
+    cut_torn_line(path)
+    lines = whole_lines(path)
+    if lines and head is not None:
+        check_same(lines[0], head, str(path))
+    return lines
+
+
 @contextmanager
 def damage_in(path: Path) -> Iterator[None]:
     """A context for code that reads the fields of a file's records.
@@ -154,7 +177,7 @@ def cut_torn_line(path: Path) -> bool:
     return True
 
 
-def check_same(recorded: Record, wanted: Record, path: str, *, remedy: str) -> None:
+def check_same(recorded: Record, wanted: Record, path: str, *, remedy: str = RESUME) -> None:
     """Check that a file was begun with the settings that it is to be continued with.
 
     Fields that only `recorded` has are not compared.

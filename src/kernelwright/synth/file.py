@@ -44,8 +44,7 @@ class ProgramFile:
             record.append(path, [header])
             return
         check_header(first, str(path))
-        remedy = "give the recipe, levels and seed it was begun with, or another --out file"
-        record.check_same(first, header, str(path), remedy=remedy)
+        record.check_same(first, header, str(path))
         # Novelty depends on all earlier programs. So the old lines must be exactly the first ones
         # of this plan, or the file would differ from a file drawn at once.
         for line, place in zip(lines, places, strict=False):

@@ -6,8 +6,6 @@ ends with a "summary". The file has each step once: when a run is resumed, recor
 trained again are removed first.
 """
 
-import json
-import os
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -35,12 +33,9 @@ def cut_after(path: Path, step: int) -> int:
     Returns:
         The number of removed steps.
     """
-    record.cut_torn_line(path)
-    lines = list(record.read(path))
+    lines = record.resumed(path)
     kept = [line for line in lines if line["record"] == "part" or line["step"] <= step]
-    aside = path.with_suffix(".new")
-    aside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-    os.replace(aside, path)
+    record.rewrite(path, kept)
     steps = (line["step"] for line in lines if line["record"] in (SFT_STEP, RL_STEP))
     return max(steps, default=step) - step
 

@@ -96,11 +96,9 @@ def _recorded(path: Path, head: Record) -> dict[tuple[str, str], Record]:
     Raises:
         UsageError: the records were begun with other settings.
     """
-    record.cut_torn_line(path)
-    lines = list(record.read(path)) if path.exists() else []
+    lines = record.resumed(path, head)
     if not lines:
         return {}
-    record.check_same(lines[0], head, str(path), remedy="give another file with --out")
     (_, first_commit), *_ = committed = list(with_commits(lines))
     return {
         (line["kind"], line["name"]): line | ({"commit": commit} if commit != first_commit else {})
