@@ -76,9 +76,15 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
         whole: leave out a last line without its end: its writer is still writing, or was killed.
 
     Raises:
-        UsageError: a line is not a JSON object in UTF-8; names file and line.
+        UsageError: there is no such file, or a line is not a JSON object in UTF-8; names file and
+            line.
     """
-    with path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError as error:
+        remedy = "give a JSONL file"
+        raise UsageError("there is no such file", file=str(path), remedy=remedy) from error
+    with file:
         for number, content in enumerate(file, 1):
             if whole and not content.endswith(b"\n"):
                 return

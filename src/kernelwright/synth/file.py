@@ -92,8 +92,6 @@ def fingerprints(path: Path) -> set[str]:
     Raises:
         UsageError: there is no such file, or no program in it.
     """
-    if not path.is_file():
-        raise UsageError("no such file", file=str(path), remedy="give a JSONL file of programs")
     listed = {line["fingerprint"] for line in record.read(path) if "fingerprint" in line}
     if not listed:
         raise UsageError("holds no program with a fingerprint", file=str(path))

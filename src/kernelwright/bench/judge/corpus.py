@@ -63,14 +63,10 @@ def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
             with other settings.
         InfraError: a judging process died.
     """
-    import torch
+    from kernelwright.verify.judging import device_named  # imports torch
 
     entries = read_corpus(plan.root)
-    device = plan.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("there is no CUDA device", remedy="use --device cpu")
+    device = device_named(plan.device).type
     head: Record = {"record": "run", "command": "eval corpus", "device": device}
     head |= {"grade": plan.grade, "checks": plan.checks}
     judged = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]

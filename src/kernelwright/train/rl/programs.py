@@ -179,8 +179,6 @@ def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
         UsageError: a file is missing or broken, or has no program.
     """
     for path in [part for file in files for part in _parts(file)]:
-        if not path.is_file():
-            raise UsageError("no such file", file=str(path), remedy="give a JSONL of programs")
         has_programs = False
         for line in record.read(path):
             if (source := _source(line)) is not None:
