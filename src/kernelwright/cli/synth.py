@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from kernelwright.synth.run import FilePlan, Tally
 
 app = verbs.group(
+    "synth",
     "Draw programs into a JSONL file: the same bytes for the same recipe and seed.",
     "csp-dag.md",
-    ("Draw 1000 programs of five calls", "kernelwright synth --level 5 -o l5.jsonl"),
-    ("See what the file holds", "kernelwright synth stats l5.jsonl --html l5.html"),
-    invoke_without_command=True,
+    ("Draw 1000 programs of five calls", "--level 5 -o l5.jsonl"),
+    ("See what the file holds", "stats l5.jsonl --html l5.html"),
+    runs_alone=True,
 )
 
 MOST_SHOWN = 24
@@ -268,24 +269,12 @@ def _share_json(share: CoverageShare) -> Record:
     return seen | {"missing": list(share.missing)}
 
 
-verbs.add(
-    app,
-    "benchmark",
-    benchmark,
-    "csp-dag.md",
-    ("Draw the benchmark again", "kernelwright synth benchmark -o v1.jsonl"),
-)
+verbs.add(app, "benchmark", benchmark, "csp-dag.md", ("Draw the benchmark again", "-o v1.jsonl"))
 verbs.add(
     app,
     "balance",
     balance,
     "csp-dag.md",
-    ("Fit the weights of a recipe", "kernelwright synth balance --recipe r.toml -o w.toml"),
+    ("Fit the weights of a recipe", "--recipe r.toml -o w.toml"),
 )
-verbs.add(
-    app,
-    "stats",
-    stats,
-    "csp-dag.md",
-    ("Count what a file holds", "kernelwright synth stats l5.jsonl"),
-)
+verbs.add(app, "stats", stats, "csp-dag.md", ("Count what a file holds", "l5.jsonl"))
