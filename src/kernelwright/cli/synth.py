@@ -13,13 +13,13 @@ from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_files, check_output_file
 from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
-    OUT_NAMES,
     JsonOption,
     SeedOption,
     SetName,
     WorkersOption,
     cores,
     number_option,
+    out_option,
 )
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -43,10 +43,7 @@ app = verbs.group(
 MOST_SHOWN = 24
 """Bars of a histogram in the terminal; the page shows all."""
 
-OutOption = Annotated[
-    Path | None,
-    typer.Option(*OUT_NAMES, help="The JSONL file. The same command goes on with it."),
-]
+OutOption = Annotated[Path | None, out_option("The JSONL file. The same command goes on with it.")]
 RecipeOption = Annotated[
     Path | None,
     typer.Option(
@@ -118,7 +115,7 @@ def sample(
 
 
 def benchmark(
-    path: Annotated[Path, typer.Option(*OUT_NAMES, help="The JSONL file.")],
+    path: Annotated[Path, out_option("The JSONL file.")],
     name: Annotated[SetName, typer.Option("--set", help="The frozen set.")] = SetName.V1,
     workers: WorkersOption = None,
     json: JsonOption = False,
@@ -131,7 +128,7 @@ def benchmark(
 
 
 def balance(
-    path: Annotated[Path, typer.Option(*OUT_NAMES, help="The TOML file for the weights.")],
+    path: Annotated[Path, out_option("The TOML file for the weights.")],
     recipe: Annotated[
         Path | None,
         typer.Option(

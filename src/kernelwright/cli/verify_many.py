@@ -10,7 +10,6 @@ from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
-    OUT_NAMES,
     ClusterOption,
     ContractOption,
     Device,
@@ -23,6 +22,7 @@ from kernelwright.cli.options import (
     PrecisionOption,
     TimingOption,
     judging,
+    out_option,
 )
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
@@ -37,10 +37,7 @@ JobsArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option(
-        *OUT_NAMES, help="The folder for records.jsonl. The same command resumes the run."
-    ),
+    Path, out_option("The folder for records.jsonl. The same command resumes the run.")
 ]
 
 

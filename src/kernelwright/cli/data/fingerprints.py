@@ -9,7 +9,7 @@ from rich.table import Table
 
 from kernelwright.cli.checks import check_output_file
 from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption
+from kernelwright.cli.options import JsonOption, out_option
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 
@@ -21,10 +21,7 @@ PathsArgument = Annotated[
         " function and calls of it below a line of #s. Their code is run, in child processes.",
     ),
 ]
-OutOption = Annotated[
-    Path,
-    typer.Option(*OUT_NAMES, help="The JSON file, for `avoid` under \\[quality] in recipes."),
-]
+OutOption = Annotated[Path, out_option("The JSON file, for `avoid` under \\[quality] in recipes.")]
 TimeoutOption = Annotated[
     float,
     typer.Option(min=1, metavar="SECONDS", help="The seconds that one file may take."),

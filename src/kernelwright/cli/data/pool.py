@@ -8,7 +8,7 @@ from rich.table import Table
 
 from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption
+from kernelwright.cli.options import JsonOption, out_option
 from kernelwright.cli.train.options import ChangesOption
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
@@ -19,14 +19,11 @@ RecipeArgument = Annotated[
         metavar="RECIPE.toml", help="Programs, writer, choice and judging, as docs/pool.md says."
     ),
 ]
-OutOption = Annotated[
-    Path,
-    typer.Option(*OUT_NAMES, help="The folder of the pool. The same command resumes the run."),
-]
+OutOption = Annotated[Path, out_option("The folder of the pool. The same command resumes the run.")]
 PoolsArgument = Annotated[
     list[Path], typer.Argument(metavar="POOL...", help="Folders of `kernelwright data pool`.")
 ]
-PairsOption = Annotated[Path, typer.Option(*OUT_NAMES, help="The folder of the pairs.")]
+PairsOption = Annotated[Path, out_option("The folder of the pairs.")]
 WithinOption = Annotated[
     float,
     typer.Option(
