@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli.checks import check_file
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import progress, show
 from kernelwright.cli.options import JsonOption, WorkersOption, cores, out_option
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
@@ -41,11 +41,7 @@ def command(
         from kernelwright.data.pairs.recipe import PairsRecipe
 
         summary = build(PairsRecipe.load(recipe), folder, cores(workers), parquet=parquet, say=say)
-    if json:
-        print_json(summary)
-    else:
-        out.print(summary_table(summary))
-        note(f"data card  {folder / 'README.md'}")
+    show(summary, summary_table(summary), f"data card  {folder / 'README.md'}", json=json)
 
 
 def summary_table(summary: Record) -> Table:

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli.checks import check_file
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import note, print_json, progress, show
 from kernelwright.cli.options import JsonOption, out_option
 from kernelwright.cli.train.options import ChangesOption
 from kernelwright.core.folders import check_folder
@@ -51,11 +51,7 @@ def pool(
         from kernelwright.data.pool.run import make_pool
 
         summary = make_pool(PoolRecipe.load(recipe, changes or ()), folder, say)
-    if json:
-        print_json(summary)
-    else:
-        out.print(_table(summary))
-        note(f"data card  {folder / 'README.md'}")
+    show(summary, _table(summary), f"data card  {folder / 'README.md'}", json=json)
     raise typer.Exit(3 if summary["judging"]["infra"] else 0)
 
 
