@@ -73,7 +73,8 @@ def _commands() -> Iterator[str]:
     """The help of every command, as text."""
     from typer.main import get_command
 
-    from kernelwright.cli.main import NAME, app
+    from kernelwright.cli.main import app
+    from kernelwright.cli.verbs import NAME
 
     yield from _help(get_command(app), NAME, 2)
 

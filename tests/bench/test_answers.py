@@ -88,7 +88,7 @@ def test_several_samples_share_a_call_and_its_size(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"temperature": 0.5}, "policy = 'saying', not 'saying T=0.5'"),
+        ({"temperature": 0.5}, 'policy = "saying", not "saying T=0.5"'),
         ({"seed": 1}, "seed = 0, not 1"),
         ({"samples": 3}, "samples = 1, not 3"),
     ],

@@ -62,7 +62,7 @@ def test_a_run_that_was_cut_goes_on_to_the_same_data_set(recipe, tmp_path, capsy
     shards = sorted((out / "shards").iterdir())
     assert [shard.name for shard in shards] == ["level-1-00000.jsonl", "level-2-00000.jsonl"]
     shards[0].unlink()
-    (out / "shards" / "level-1-00000.partial").write_text('{"half": ')
+    (out / "shards" / "level-1-00000.new").write_text('{"half": ')
     (out / "train.jsonl").unlink()
     assert data_build(recipe, out, "--workers", "1") == 0
     assert files(out) == before

@@ -4,15 +4,12 @@ import json
 
 import pytest
 from cli_runs import exit_code
+from verdicts import timing_fields as timing
 
 from kernelwright.bench.suite import SuiteRun
 from kernelwright.core import record
 
 OPTIONS = {"device": "cpu", "precision": "strict", "mode": "hybrid", "budget_s": 300.0}
-
-
-def timing(median_ms):
-    return {"median_ms": median_ms, "low_ms": median_ms, "high_ms": median_ms, "num_samples": 30}
 
 
 CASE = {

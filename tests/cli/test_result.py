@@ -6,6 +6,7 @@ import re
 import pytest
 from cli_runs import RECORDS
 from rich.console import Console
+from verdicts import timing_fields as timing
 
 from kernelwright.cli.result import results_table
 from kernelwright.core import record
@@ -30,10 +31,6 @@ def test_the_table_fits_80_columns_and_folds_no_word(run_of):
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert re.match(r"a_rather\w*\.\.\.\w+file\.py .* accepted ", lines[1])
-
-
-def timing(median_ms):
-    return {"median_ms": median_ms, "low_ms": median_ms, "high_ms": median_ms, "num_samples": 30}
 
 
 @pytest.mark.parametrize(

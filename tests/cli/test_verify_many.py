@@ -46,7 +46,7 @@ def test_another_recipe_is_refused_and_nothing_is_written(jobs, tmp_path, capsys
     before = (tmp_path / "run" / "records.jsonl").read_bytes()
     code, streams = verify_many(capsys, jobs, "--out", tmp_path / "run", "--mode", "pure")
     assert code == 2
-    assert "mode = 'hybrid'" in streams.err
+    assert 'mode = "hybrid"' in streams.err
     assert (tmp_path / "run" / "records.jsonl").read_bytes() == before
 
 

@@ -7,6 +7,10 @@ def timing(ms):
     return Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
 
 
+def timing_fields(ms):
+    return {"median_ms": ms, "low_ms": ms, "high_ms": ms, "num_samples": 30}
+
+
 def times(**sides_ms):
     return {name: timing(ms) for name, ms in sides_ms.items()}
 

@@ -18,11 +18,10 @@ def ask(server, model, **options):
     return endpoint.complete(HELLO, max_tokens=16)
 
 
-def test_a_completion_has_text_and_usage(server):
+def test_a_completion_has_the_text_of_the_answer(server):
     model = server.replying("hello to you")
     answer = ask(server, model)
-    assert answer.text == "hello to you"
-    assert (answer.prompt_tokens, answer.completion_tokens) == (11, 7)
+    assert answer == "hello to you"
     (asked,) = server.asked(model)
     assert asked["messages"] == [
         {"role": "system", "content": "be short"},
@@ -32,13 +31,13 @@ def test_a_completion_has_text_and_usage(server):
 
 
 def test_a_failure_that_passes_is_tried_again(server):
-    assert ask(server, "flaky").text == "at last"
+    assert ask(server, "flaky") == "at last"
     assert len(server.asked("flaky")) == 3
 
 
 def test_a_busy_server_says_how_long_to_wait(server):
     start_s = time.monotonic()
-    assert ask(server, "busy").text == "now"
+    assert ask(server, "busy") == "now"
     assert time.monotonic() - start_s >= 1.0
     assert len(server.asked("busy")) == 2
 
@@ -74,7 +73,7 @@ def test_a_wrong_key_is_the_users_to_mend(server, monkeypatch):
     with pytest.raises(UsageError, match="OTHER_KEY"):
         ask(server, "locked", key_variable="OTHER_KEY")
     monkeypatch.setenv("OTHER_KEY", "secret")
-    assert ask(server, "locked", key_variable="OTHER_KEY").text == "in"
+    assert ask(server, "locked", key_variable="OTHER_KEY") == "in"
 
 
 def test_an_unknown_model_or_path_is_the_users_to_mend(server):
@@ -115,6 +114,6 @@ def test_lone_surrogates_reach_neither_the_caller_nor_the_server(server):
     model = server.replying("a\ud800b")
     endpoint = Endpoint.parse(f"openai:{server.url}#{model}")
     answer = endpoint.complete([Message("user", "c\udfffd")], max_tokens=16)
-    assert answer.text == "a\ufffdb"
+    assert answer == "a\ufffdb"
     (asked,) = server.asked(model)
     assert asked["messages"] == [{"role": "user", "content": "c\ufffdd"}]

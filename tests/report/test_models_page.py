@@ -2,6 +2,7 @@
 
 import pytest
 from tags import Tags
+from verdicts import timing_fields as timing
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -14,11 +15,6 @@ from kernelwright.report.models import (
     sentence,
     write_models,
 )
-
-
-def timing(median_ms):
-    return {"median_ms": median_ms, "low_ms": median_ms, "high_ms": median_ms, "num_samples": 30}
-
 
 RUN = {
     "record": "run",

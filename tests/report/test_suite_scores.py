@@ -1,6 +1,7 @@
 """Scores of a KernelBench run, and its page, from records."""
 
 import pytest
+from verdicts import timing_fields as timing
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -16,10 +17,6 @@ RUN = {
     "options": {"mode": "hybrid", "precision": "strict", "budget_s": 60.0},
     "environment": {"gpu": "NVIDIA H200, 1", "versions": {"torch": "2.11.0"}, "commit": "abc"},
 }
-
-
-def timing(median_ms):
-    return {"median_ms": median_ms, "low_ms": median_ms, "high_ms": median_ms, "num_samples": 30}
 
 
 def case(number, ours=None, eager=None, compiled=None, level="L1", low=None, **over):

@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verdicts import timing_fields as timing
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -46,10 +47,6 @@ RUN = {
     },
     "environment": {"gpu": "NVIDIA H200, 1", "versions": {"torch": "2.11.0"}, "commit": "abc"},
 }
-
-
-def timing(median_ms):
-    return {"median_ms": median_ms, "low_ms": median_ms, "high_ms": median_ms, "num_samples": 30}
 
 
 def right(number, *, sample=0, speedup=None, level="L1", suite="set", operators=("relu",), **over):

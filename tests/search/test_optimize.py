@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from flat_program import FLAT
 from record_kinds import faults_in
 from torch import nn
 
@@ -66,24 +67,6 @@ def get_init_inputs():
 if __name__ == "__main__":
     raise SystemExit("not for import")
 '''
-
-FLAT = """
-import torch
-
-
-def get_inputs():
-    x0 = torch.randn((9, 33), dtype=torch.float32)
-    x1 = torch.randn((33,), dtype=torch.float32)
-    return [x0, x1]
-
-
-def fused_operator(x0, x1):
-    t0 = torch.mul(x0, x1)
-    t1 = torch.tanh(t0)
-    t2 = torch.softmax(t1, dim=1)
-    return [t2]
-"""
-
 
 TWO_PARTS = """
 import torch

@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+from flat_program import FLAT
 
 import kernelwright
 from kernelwright.core import record
@@ -25,22 +26,6 @@ from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import JudgeOptions
 from kernelwright.verify.tasks.program_task import program_task
 
-FLAT = """
-import torch
-
-
-def get_inputs():
-    x0 = torch.randn((9, 33), dtype=torch.float32)
-    x1 = torch.randn((33,), dtype=torch.float32)
-    return [x0, x1]
-
-
-def fused_operator(x0, x1):
-    t0 = torch.mul(x0, x1)
-    t1 = torch.tanh(t0)
-    t2 = torch.softmax(t1, dim=1)
-    return [t2]
-"""
 PROGRAM = parse(FLAT)
 ANSWER = answer_text(write(PROGRAM, limit=1)[0])
 RULES = Judge(JudgeOptions(device="cpu", mode="pure")).rules

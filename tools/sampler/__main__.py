@@ -9,7 +9,7 @@ import typer
 from kernelwright.cli import failures
 from kernelwright.cli.checks import check_file, check_output_file
 from kernelwright.cli.console import out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption, SeedOption, WorkersOption, cores
+from kernelwright.cli.options import JsonOption, SeedOption, WorkersOption, cores, out_option
 from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.synth.recipe import DrawRecipe
@@ -17,9 +17,7 @@ from tools.sampler import figures
 from tools.sampler import quality as qualities
 from tools.sampler import solver as solving
 
-OutOption = Annotated[
-    Path, typer.Option(*OUT_NAMES, help="The JSONL file that records are added to.")
-]
+OutOption = Annotated[Path, out_option("The JSONL file that records are added to.")]
 LevelOption = Annotated[
     int | None,
     typer.Option(

@@ -77,7 +77,6 @@ def ask(
             or the policy cannot be used.
         InfraError: the policy failed. Its answers so far are in the file.
     """
-    record.cut_torn_line(path)
     head, answered = _held(asking, problems, path)
     left = [problem for problem in problems if problem.name not in answered]
     if not left:
@@ -137,12 +136,12 @@ def _held(
     Raises:
         UsageError: the file was begun with other settings, or a problem's text has changed.
     """
-    lines = list(record.read(path)) if path.exists() else []
-    head = asking.head()
+    lines, head = record.resumed(path), asking.head()
     if not lines:
         return head | {"environment": record.environment()}, {}
     begun = lines[0]
-    _check_same(begun, head, str(path))
+    options = head.pop("options")
+    record.check_same(begun | begun.get("options", {}), head | options, str(path))
     answered = [line for line in lines if line["record"] == "answers"]
     digests = {problem.name: problem.digest for problem in problems}
     for line in answered:
@@ -153,16 +152,3 @@ def _held(
                 remedy="give another --out folder",
             )
     return begun, {line["problem"]: line["answers"] for line in answered}
-
-
-def _check_same(begun: Record, head: Record, file: str) -> None:
-    """Raises UsageError: a setting differs from the one that the file was begun with."""
-    flat, wanted = ({**header, **header.get("options", {})} for header in (begun, head))
-    for key, value in wanted.items():
-        if key != "options" and flat.get(key) != value:
-            raise UsageError(
-                f"this run was begun with {key} = {flat.get(key)!r}, not {value!r}",
-                file=file,
-                line=1,
-                remedy="resume it as it was begun, or give another --out folder",
-            )

@@ -75,13 +75,9 @@ def problems_of(
         raise UsageError("two files of one name would be one suite", remedy="rename one of them")
     if not files:
         chosen = [_of_suite(name, benchmark_programs(name), None, wanted) for name in sets]
-        return [problem for problems in chosen for problem in problems]
-    selected = []
-    for path in files:
-        if not path.is_file():
-            raise UsageError("no such file", file=str(path), remedy="give a JSONL file of programs")
-        selected += _of_suite(path.stem, record.read(path), str(path), wanted)
-    return selected
+    else:
+        chosen = [_of_suite(path.stem, record.read(path), str(path), wanted) for path in files]
+    return [problem for problems in chosen for problem in problems]
 
 
 def _of_suite(

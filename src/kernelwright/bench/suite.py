@@ -12,7 +12,7 @@ from typing import Any, cast
 from kernelwright.bench.worker import BenchWorker
 from kernelwright.core import record
 from kernelwright.core.delivered import BETTER, COMPILE, EAGER, Ratio, delivered_timing, over
-from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.errors import InfraError
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
@@ -198,19 +198,7 @@ def _ends(run: SuiteRun) -> dict[Key, str]:
     Raises:
         UsageError: the head has other settings.
     """
-    record.cut_torn_line(run.records)
-    lines = list(record.read(run.records)) if run.records.exists() else []
-    if not lines:
-        return {}
-    begun, head = lines[0], run.head()
-    changed = [key for key in head if begun.get(key) != head[key]]
-    if changed:
-        raise UsageError(
-            f"this run was begun with another {changed[0]}: {begun.get(changed[0])}",
-            file=str(run.records),
-            remedy="resume it as it was begun, or give another folder",
-        )
-    cases = record.of_kind(lines, CaseLine)
+    cases = record.of_kind(record.resumed(run.records, run.head()), CaseLine)
     return {(case["level"], case["id"], case["sample"]): case["code"] for case in cases}
 
 

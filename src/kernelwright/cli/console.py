@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -47,6 +47,15 @@ def print_json(value: Any) -> None:
     """Print a value, the only text on stdout under `--json`."""
     stream = _json_stream[-1] if _json_stream else sys.stdout
     print(json.dumps(value, indent=2, allow_nan=False), file=stream, flush=True)
+
+
+def show(facts: Any, readable: RenderableType, line: str, *, json: bool) -> None:
+    """Print the result of a verb: its facts as JSON, or a readable form and a line below."""
+    if json:
+        print_json(facts)
+    else:
+        out.print(readable)
+        note(line)
 
 
 def note(text: str, style: str | None = None) -> None:

@@ -72,8 +72,7 @@ def _of_parser(error: Any) -> UsageError:
 
 def _show_users(error: UsageError, *, as_json: bool) -> int:
     if as_json:
-        place = {"file": error.file, "line": error.line, "remedy": error.remedy}
-        print_json({"error": {"kind": "usage", "message": error.message, **place}})
+        print_json({"error": {"kind": "usage", **error.to_json()}})
     note(f"error: {error}", "red")
     return USAGE_CODE
 

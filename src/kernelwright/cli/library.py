@@ -20,6 +20,7 @@ from kernelwright.library.store import DATABASE, Library, Stored
 
 SHOWN_DIGITS = 12
 DAY_S = 24 * 3600
+PAGE = "library.md"
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The name of an entry, or how the name begins.")
@@ -41,11 +42,11 @@ OthersOption = Annotated[
 ]
 
 app = verbs.group(
+    "library",
     "List, share and clean up kernels that earlier searches kept.",
-    "library.md",
-    ("See what a library holds", "kernelwright library list --library kernels"),
-    ("Take kernels to another machine", "kernelwright library export all.jsonl"),
-    no_args_is_help=True,
+    PAGE,
+    ("See what a library holds", "list --library kernels"),
+    ("Take kernels to another machine", "export all.jsonl"),
 )
 
 
@@ -191,12 +192,10 @@ def _facts(stored: Stored, *, with_texts: bool = False) -> Record:
     return facts
 
 
-for _name, _command, _examples in (
-    ("list", list_command, ("See what a library holds", "list --library kernels")),
-    ("show", show_command, ("See a kernel", "show 3f2a --library kernels")),
-    ("export", export_command, ("Take all to another machine", "export all.jsonl")),
-    ("import", import_command, ("Add what was exported", "import all.jsonl --library kernels")),
-    ("prune", prune_command, ("Forget what is old", "prune --older-than 30")),
-):
-    _said, _line = _examples
-    verbs.add(app, _name, _command, "library.md", (_said, f"kernelwright library {_line}"))
+verbs.add(app, "list", list_command, PAGE, ("See what a library holds", "--library kernels"))
+verbs.add(app, "show", show_command, PAGE, ("See a kernel", "3f2a --library kernels"))
+verbs.add(app, "export", export_command, PAGE, ("Take all to another machine", "all.jsonl"))
+verbs.add(
+    app, "import", import_command, PAGE, ("Add what was exported", "all.jsonl --library kernels")
+)
+verbs.add(app, "prune", prune_command, PAGE, ("Forget what is old", "--older-than 30"))

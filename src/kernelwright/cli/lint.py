@@ -9,12 +9,12 @@ from rich.text import Text
 from kernelwright.cli.checks import check_output_file, check_source
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
-    OUT_NAMES,
     Device,
     DeviceOption,
     JsonOption,
     cores,
     number_option,
+    out_option,
 )
 from kernelwright.core.record import Record
 
@@ -26,8 +26,7 @@ SpecsArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path | None,
-    typer.Option(*OUT_NAMES, help="The JSONL file for records. Tasks in it are not judged again."),
+    Path | None, out_option("The JSONL file for records. Tasks in it are not judged again.")
 ]
 BudgetOption = Annotated[
     float,

@@ -34,9 +34,9 @@ from kernelwright.cli.console import out, stdout_for_json
 from kernelwright.cli.data.app import app as data
 from kernelwright.cli.suites.app import app as suites
 from kernelwright.cli.train.app import app as train
+from kernelwright.cli.verbs import NAME
 from kernelwright.sandbox.host import supervised
 
-NAME = "kernelwright"
 SUPERVISED = frozenset({"optimize", "verify", "lint"})
 """Verbs that load references or targets: these must not end or hang the command."""
 HELP = frozenset({"-h", "--help"})
@@ -44,96 +44,83 @@ COMPLETION_VARIABLE = "_KERNELWRIGHT_COMPLETE"
 """The shell sets this environment variable where it asks for completions."""
 
 app = verbs.group(
+    NAME,
     "PyTorch programs in, verified fast Triton kernels out.",
     "optimize.md",
-    ("Speed up a model", "kernelwright optimize model.py"),
-    ("Judge kernels of somebody else", "kernelwright verify reference.py candidate.py"),
-    ("See what works on this machine", "kernelwright doctor"),
-    name=NAME,
-    no_args_is_help=True,
+    ("Speed up a model", "optimize model.py"),
+    ("Judge kernels of somebody else", "verify reference.py candidate.py"),
+    ("See what works on this machine", "doctor"),
 )
 verbs.add(
     app,
     "optimize",
     optimize.command,
     "optimize.md",
-    ("Optimize the model in a file", "kernelwright optimize model.py"),
-    (
-        "Take two minutes, and name the folder",
-        "kernelwright optimize model.py --budget 120 -o fast",
-    ),
-    ("Optimize the module of a factory", "kernelwright optimize package.models:block"),
+    ("Optimize the model in a file", "model.py"),
+    ("Take two minutes, and name the folder", "model.py --budget 120 -o fast"),
+    ("Optimize the module of a factory", "package.models:block"),
 )
 verbs.add(
     app,
     "generate",
     generate.command,
     "policies.md",
-    ("See what the default policy writes", "kernelwright generate program.py"),
-    (
-        "Write three answers with one policy",
-        "kernelwright generate program.py -n 3 --policy embedded",
-    ),
+    ("See what the default policy writes", "program.py"),
+    ("Write three answers with one policy", "program.py -n 3 --policy embedded"),
 )
 verbs.add(
     app,
     "verify",
     verify.command,
     "verifier.md",
-    ("Judge kernels against a reference", "kernelwright verify reference.py candidate.py"),
-    ("Judge the result of optimize", "kernelwright verify model.py out/model/optimized.py"),
-    (
-        "See which kernels are right",
-        "kernelwright verify reference.py candidate.py --mode pure --steps",
-    ),
-    ("Allow no library calls", "kernelwright verify reference.py candidate.py --mode pure"),
+    ("Judge kernels against a reference", "reference.py candidate.py"),
+    ("Judge the result of optimize", "model.py out/model/optimized.py"),
+    ("See which kernels are right", "reference.py candidate.py --mode pure --steps"),
+    ("Allow no library calls", "reference.py candidate.py --mode pure"),
 )
 verbs.add(
     app,
     "verify-many",
     verify_many.command,
     "verifier.md",
-    ("Judge a file of jobs", "kernelwright verify-many jobs.jsonl -o run"),
-    ("Reuse processes", "kernelwright verify-many jobs.jsonl -o run --grade recycled"),
+    ("Judge a file of jobs", "jobs.jsonl -o run"),
+    ("Reuse processes", "jobs.jsonl -o run --grade recycled"),
 )
 verbs.add(
     app,
     "lint",
     lint.command,
     "lint.md",
-    ("Check one task", "kernelwright lint model.py"),
-    ("Check a folder, and keep the records", "kernelwright lint tasks -o lint.jsonl"),
+    ("Check one task", "model.py"),
+    ("Check a folder, and keep the records", "tasks -o lint.jsonl"),
 )
 verbs.add(
     app,
     "ops",
     ops.command,
     "architecture.md",
-    ("List all operators", "kernelwright ops"),
-    ("List one family as JSON", "kernelwright ops --family pointwise --json"),
+    ("List all operators", ""),
+    ("List one family as JSON", "--family pointwise --json"),
 )
 verbs.add(
     app,
     "doctor",
     doctor.command,
     "trust.md",
-    ("Check this machine", "kernelwright doctor"),
-    ("Check it from a script", "kernelwright doctor --json"),
+    ("Check this machine", ""),
+    ("Check it from a script", "--json"),
 )
 verbs.add(
     app,
     "report",
     report.command,
     "site.md",
-    ("Write the page of a run again", "kernelwright report out/model"),
-    ("Compare training runs", "kernelwright report run-a run-b"),
-    ("Write a site of several runs", "kernelwright report results/*.jsonl run --out site"),
+    ("Write the page of a run again", "out/model"),
+    ("Compare training runs", "run-a run-b"),
+    ("Write a site of several runs", "results/*.jsonl run --out site"),
 )
-app.add_typer(synth.app, name="synth")
-app.add_typer(data, name="data")
-app.add_typer(train, name="train")
-app.add_typer(suites, name="eval")
-app.add_typer(library.app, name="library")
+for group in (synth.app, data, train, suites, library.app):
+    app.add_typer(group)
 
 
 def _print_version(wanted: bool) -> None:

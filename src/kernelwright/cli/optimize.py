@@ -14,7 +14,6 @@ from kernelwright.cli.checks import check_policies, check_target
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import (
     DEFAULT_MODE,
-    OUT_NAMES,
     BudgetOption,
     ClusterOption,
     Device,
@@ -26,6 +25,7 @@ from kernelwright.cli.options import (
     PoliciesOption,
     PrecisionOption,
     number_option,
+    out_option,
 )
 from kernelwright.cli.result import results_table
 from kernelwright.cli.signals import SIGNALLED
@@ -52,10 +52,7 @@ TargetArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        *OUT_NAMES, help="The folder for optimized.py and report.html.", show_default="out/NAME"
-    ),
+    Path | None, out_option("The folder for optimized.py and report.html.", default="out/NAME")
 ]
 
 DynamicOption = Annotated[

@@ -41,7 +41,6 @@ class SetName(StrEnum):
     V2 = "synthetic-v2"
 
 
-OUT_NAMES = ("-o", "--out")
 FOREVER = float("inf")
 """The default of `--for`: no end on the clock."""
 
@@ -54,6 +53,11 @@ def number_option(help_text: str, *names: str, default: bool | str = True) -> An
         default: the words for the default, where the number does not say it.
     """
     return typer.Option(*names, metavar="N", min=1, help=help_text, show_default=default)
+
+
+def out_option(help_text: str, default: bool | str = True) -> Any:
+    """The option `--out`, or `-o`; `default` as for `number_option`."""
+    return typer.Option("-o", "--out", help=help_text, show_default=default)
 
 
 DeviceOption = Annotated[

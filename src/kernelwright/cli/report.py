@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.cli.console import note, out, print_json
-from kernelwright.cli.options import OUT_NAMES, JsonOption
+from kernelwright.cli.options import JsonOption, out_option
 from kernelwright.cli.result import results_table
 from kernelwright.cli.train.table import training_table, trainings_json
 from kernelwright.core import record
@@ -31,9 +31,7 @@ FoldersArgument = Annotated[
         help="Folders that `optimize`, `eval` or `train` wrote. With --out also files of records.",
     ),
 ]
-OutOption = Annotated[
-    Path | None, typer.Option(*OUT_NAMES, help="A folder for a site with the pages of all PATHs.")
-]
+OutOption = Annotated[Path | None, out_option("A folder for a site with the pages of all PATHs.")]
 
 
 def command(

@@ -13,13 +13,13 @@ from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_files, check_output_file
 from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
-    OUT_NAMES,
     JsonOption,
     SeedOption,
     SetName,
     WorkersOption,
     cores,
     number_option,
+    out_option,
 )
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -32,20 +32,18 @@ if TYPE_CHECKING:
     from kernelwright.synth.run import FilePlan, Tally
 
 app = verbs.group(
+    "synth",
     "Draw programs into a JSONL file: the same bytes for the same recipe and seed.",
     "csp-dag.md",
-    ("Draw 1000 programs of five calls", "kernelwright synth --level 5 -o l5.jsonl"),
-    ("See what the file holds", "kernelwright synth stats l5.jsonl --html l5.html"),
-    invoke_without_command=True,
+    ("Draw 1000 programs of five calls", "--level 5 -o l5.jsonl"),
+    ("See what the file holds", "stats l5.jsonl --html l5.html"),
+    runs_alone=True,
 )
 
 MOST_SHOWN = 24
 """Bars of a histogram in the terminal; the page shows all."""
 
-OutOption = Annotated[
-    Path | None,
-    typer.Option(*OUT_NAMES, help="The JSONL file. The same command goes on with it."),
-]
+OutOption = Annotated[Path | None, out_option("The JSONL file. The same command goes on with it.")]
 RecipeOption = Annotated[
     Path | None,
     typer.Option(
@@ -117,7 +115,7 @@ def sample(
 
 
 def benchmark(
-    path: Annotated[Path, typer.Option(*OUT_NAMES, help="The JSONL file.")],
+    path: Annotated[Path, out_option("The JSONL file.")],
     name: Annotated[SetName, typer.Option("--set", help="The frozen set.")] = SetName.V1,
     workers: WorkersOption = None,
     json: JsonOption = False,
@@ -130,7 +128,7 @@ def benchmark(
 
 
 def balance(
-    path: Annotated[Path, typer.Option(*OUT_NAMES, help="The TOML file for the weights.")],
+    path: Annotated[Path, out_option("The TOML file for the weights.")],
     recipe: Annotated[
         Path | None,
         typer.Option(
@@ -268,24 +266,12 @@ def _share_json(share: CoverageShare) -> Record:
     return seen | {"missing": list(share.missing)}
 
 
-verbs.add(
-    app,
-    "benchmark",
-    benchmark,
-    "csp-dag.md",
-    ("Draw the benchmark again", "kernelwright synth benchmark -o v1.jsonl"),
-)
+verbs.add(app, "benchmark", benchmark, "csp-dag.md", ("Draw the benchmark again", "-o v1.jsonl"))
 verbs.add(
     app,
     "balance",
     balance,
     "csp-dag.md",
-    ("Fit the weights of a recipe", "kernelwright synth balance --recipe r.toml -o w.toml"),
+    ("Fit the weights of a recipe", "--recipe r.toml -o w.toml"),
 )
-verbs.add(
-    app,
-    "stats",
-    stats,
-    "csp-dag.md",
-    ("Count what a file holds", "kernelwright synth stats l5.jsonl"),
-)
+verbs.add(app, "stats", stats, "csp-dag.md", ("Count what a file holds", "l5.jsonl"))

@@ -7,6 +7,8 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
+NAME = "kernelwright"
+"""The command."""
 HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
@@ -23,14 +25,12 @@ def docs_folder() -> str:
 DOCS = docs_folder()
 
 
-def epilog(page: str, *examples: tuple[str, str]) -> str:
-    """The end of a verb's help.
-
-    Args:
-        page: a page of the documentation, for example "verifier.md".
-        examples: a sentence and the command that does what it says.
-    """
-    blocks = [f"  {escape(said)}\n  [bold]$ {escape(line)}[/bold]" for said, line in examples]
+def _epilog(command: str, page: str, examples: tuple[tuple[str, str], ...]) -> str:
+    """The end of the help of a command: examples, and a link to its page."""
+    blocks = [
+        f"  {escape(said)}\n  [bold]$ {escape(f'{command} {words}'.rstrip())}[/bold]"
+        for said, words in examples
+    ]
     return "\n".join(["[bold]Examples[/bold]", *blocks, "", f"Documentation: {DOCS}/{page}"])
 
 
@@ -56,21 +56,36 @@ class VerbGroup(TyperGroup):
         return _plain(super().get_params(ctx))
 
 
-def group(text: str, page: str, *examples: tuple[str, str], **options: Any) -> typer.Typer:
-    """A group of verbs; its arguments are those of `epilog`."""
+def group(
+    name: str, text: str, page: str, *examples: tuple[str, str], runs_alone: bool = False
+) -> typer.Typer:
+    """A group of verbs.
+
+    Args:
+        name: `NAME` for the command itself, or the verb that the verbs of the group follow.
+        text: its help.
+        page: a page of the documentation, for example "verifier.md".
+        examples: a sentence, and the words after the name.
+        runs_alone: whether the name without a verb is a command too.
+    """
     return typer.Typer(
+        name=name,
         cls=VerbGroup,
         help=text,
-        epilog=epilog(page, *examples),
+        epilog=_epilog(_command(name), page, examples),
         context_settings=HELP_NAMES,
         pretty_exceptions_enable=False,
-        **options,
+        invoke_without_command=runs_alone,
+        no_args_is_help=not runs_alone,
     )
 
 
 def add(app: typer.Typer, name: str, command: Any, page: str, *examples: tuple[str, str]) -> None:
-    """Add a verb to a group; the other arguments are those of `epilog`."""
-    decorate = app.command(
-        name, cls=Verb, epilog=epilog(page, *examples), context_settings=HELP_NAMES
-    )
-    decorate(command)
+    """Add a verb to a group; page and examples are as those of `group`."""
+    ending = _epilog(f"{_command(str(app.info.name))} {name}", page, examples)
+    app.command(name, cls=Verb, epilog=ending, context_settings=HELP_NAMES)(command)
+
+
+def _command(group_name: str) -> str:
+    """The words of the shell for a group of verbs."""
+    return NAME if group_name == NAME else f"{NAME} {group_name}"

@@ -7,10 +7,9 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli.checks import check_file
-from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.console import progress, show
 from kernelwright.cli.options import (
     DEFAULT_MODE,
-    OUT_NAMES,
     ClusterOption,
     ContractOption,
     Device,
@@ -23,6 +22,7 @@ from kernelwright.cli.options import (
     PrecisionOption,
     TimingOption,
     judging,
+    out_option,
 )
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
@@ -37,10 +37,7 @@ JobsArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option(
-        *OUT_NAMES, help="The folder for records.jsonl. The same command resumes the run."
-    ),
+    Path, out_option("The folder for records.jsonl. The same command resumes the run.")
 ]
 
 
@@ -89,11 +86,7 @@ def command(
         if recipe.grade == "recycled":
             say("judging some of what was accepted again, fresh")
             summary |= audit_many(todo, recipe, folder, judges_of, say)
-    if json:
-        print_json(summary)
-    else:
-        out.print(summary_table(summary))
-        note(f"records  {folder / 'records.jsonl'}")
+    show(summary, summary_table(summary), f"records  {folder / 'records.jsonl'}", json=json)
     raise typer.Exit(3 if summary["infra"] else 2 if summary["usage"] else 0)
 
 

@@ -2,7 +2,6 @@
 their own."""
 
 import atexit
-import json
 import os
 import queue
 import subprocess
@@ -26,7 +25,7 @@ from kernelwright.programs.sizes.program import SizedProgram, sized_record
 from kernelwright.programs.text import to_text
 from kernelwright.sandbox.host import supervised
 from kernelwright.sandbox.shared.own_folders import own_folder
-from kernelwright.search.contest.process import kill_group
+from kernelwright.search.contest.process import communicated, kill_group, reason_of, started
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
 from kernelwright.search.target import load_target
@@ -119,30 +118,17 @@ def _run(job: Record) -> None:
     Raises:
         InfraError: the process failed, or did not end in time.
     """
-    process = subprocess.Popen(
-        COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,  # all that the search started is ended with it
-        env={**os.environ, **supervised.import_path()},
-    )
-    # A search that ends in time may leave workers of Inductor. The whole group is ended each time.
+    environment = {**os.environ, **supervised.import_path()}
+    process = started(COMMAND, stdout=subprocess.DEVNULL, env=environment)
     _running.add(process)
     try:
-        _, log = process.communicate(json.dumps(job), timeout=job["budget_s"] + GRACE_S)
-    except subprocess.TimeoutExpired:
-        kill_group(process)
-        process.communicate()
-        raise InfraError("the search did not end in time") from None
+        _, log, is_late = communicated(process, job, job["budget_s"] + GRACE_S)
     finally:
-        kill_group(process)
         _running.discard(process)
+    if is_late:
+        raise InfraError("the search did not end in time")
     if process.returncode:
-        lines = log.strip().splitlines() or [f"exit code {process.returncode}"]
-        raise InfraError(f"the search failed: {lines[-1]}")
+        raise InfraError(f"the search failed: {reason_of(process, log)}")
 
 
 @atexit.register

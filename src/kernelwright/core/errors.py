@@ -31,6 +31,10 @@ class UsageError(KernelwrightError, ValueError):
         super().__init__(f"{where}{message}" + (f"\n  remedy: {remedy}" if remedy else ""))
         self.message, self.file, self.line, self.remedy = message, file, line, remedy
 
+    def to_json(self) -> dict[str, str | int | None]:
+        """The arguments of the error, to raise the error again in another process."""
+        return {name: getattr(self, name) for name in ("message", "file", "line", "remedy")}
+
 
 class InfraError(KernelwrightError, RuntimeError):
     """Our side broke. Never turn this into a verdict or a reward."""

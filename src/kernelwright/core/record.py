@@ -21,6 +21,7 @@ Kind = TypeVar("Kind")
 _PACKAGE = Path(__file__).parents[1]
 
 REMEDY = "mend or delete the line: a file of records holds one JSON object a line"
+RESUME = "continue with the settings that it was begun with, or give another --out"
 DAMAGED = (LookupError, TypeError, AttributeError, ArithmeticError, ValueError)
 """Errors of code that reads fields which are missing, or which have values of another type."""
 PACKAGES = ("kernelwright", "torch", "triton", "numpy")
@@ -75,9 +76,15 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
         whole: leave out a last line without its end: its writer is still writing, or was killed.
 
     Raises:
-        UsageError: a line is not a JSON object in UTF-8; names file and line.
+        UsageError: there is no such file, or a line is not a JSON object in UTF-8; names file and
+            line.
     """
-    with path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError as error:
+        remedy = "give a JSONL file"
+        raise UsageError("there is no such file", file=str(path), remedy=remedy) from error
+    with file:
         for number, content in enumerate(file, 1):
             if whole and not content.endswith(b"\n"):
                 return
@@ -91,6 +98,28 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
                 message = "a record must be a JSON object"
                 raise UsageError(message, file=str(path), line=number, remedy=REMEDY)
             yield record
+
+
+def whole_lines(path: Path) -> list[Record]:
+    """The records of a file that another process may still write; [] if there is no file."""
+    return list(read(path, whole=True)) if path.is_file() else []
+
+
+def resumed(path: Path, head: Record | None = None) -> list[Record]:
+    """The records of a file that a run continues; [] if there is no file. A last line without its
+    end is cut off.
+
+    Args:
+        head: the settings of the run. The first record must have the same settings.
+
+    Raises:
+        UsageError: the file was begun with other settings, or a line is not a record.
+    """
+    cut_torn_line(path)
+    lines = whole_lines(path)
+    if lines and head is not None:
+        check_same(lines[0], head, str(path))
+    return lines
 
 
 @contextmanager
@@ -154,7 +183,7 @@ def cut_torn_line(path: Path) -> bool:
     return True
 
 
-def check_same(recorded: Record, wanted: Record, path: str, *, remedy: str) -> None:
+def check_same(recorded: Record, wanted: Record, path: str, *, remedy: str = RESUME) -> None:
     """Check that a file was begun with the settings that it is to be continued with.
 
     Fields that only `recorded` has are not compared.

@@ -32,10 +32,17 @@ def _require_index(index: TensorType, *dtypes: str) -> None:
     )
 
 
-def _size(b: Bound) -> int:
+def indexed_size(b: Bound) -> int:
     """The size of the indexed dimension; a scalar counts as one element."""
     x: TensorType = b["input"]
     return x.shape[dim_index(b["dim"], x.rank)] if x.rank else 1
+
+
+def require_inside(index: TensorType, x: TensorType, at: int) -> None:
+    """An index has no dimension that is longer than that of `x`, except dimension `at`."""
+    pairs = enumerate(zip(index.shape, x.shape, strict=False))
+    fits = all(i == at or n <= m for i, (n, m) in pairs)
+    require(fits, f"index {index.shape} is larger than {x.shape} outside dimension {at}")
 
 
 # Types
@@ -54,10 +61,7 @@ def _gather_types(b: Bound) -> tuple[TensorType, ...]:
     at = dim_index(b["dim"], x.rank)
     # PyTorch takes a scalar for a vector of one element here.
     require(max(x.rank, 1) == max(index.rank, 1), f"ranks {x.rank} and {index.rank} differ")
-    fits = all(
-        i == at or n <= m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=False))
-    )
-    require(fits, f"index {index.shape} is larger than {x.shape} outside dimension {at}")
+    require_inside(index, x, at)
     return (TensorType(index.shape, x.dtype),)
 
 
@@ -140,7 +144,7 @@ def _indexing(
     types: Callable[[Bound], tuple[TensorType, ...]],
     *params: Param,
     index: str,
-    bound: Callable[[Bound], int] = _size,
+    bound: Callable[[Bound], int] = indexed_size,
     call: str = "",
     aten: Mapping[str, str] = SELF,
     overloads: tuple[str, ...] = (),

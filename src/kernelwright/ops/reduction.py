@@ -40,11 +40,7 @@ def _selected(b: Bound) -> str:
 
 def _prod(b: Bound) -> str:
     _one_dim(b)
-    return _sum(b)
-
-
-def _sum(b: Bound) -> str:
-    return str(b["dtype"] or accumulated(b["input"].dtype))
+    return accumulated(b)
 
 
 def _mean(b: Bound) -> str:
@@ -162,7 +158,7 @@ _OF_ALL = (Trait.ESTIMATED_BY_PART, Trait.KNOWN_OF_ONE)
 
 OPERATORS: tuple[Operator, ...] = (
     _reduction(
-        "sum", _sum, DIM, KEEPDIM, DTYPE,
+        "sum", accumulated, DIM, KEEPDIM, DTYPE,
         aten={"aten.sum.default": SELF, "aten.sum.dim_IntList": SELF},
     ).having(Trait.SUMS, *_OF_ALL),
     _reduction(

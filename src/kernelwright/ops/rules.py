@@ -173,9 +173,11 @@ def floating(dtype: str) -> str:
     return dtype if is_float(dtype) else "float32"
 
 
-def accumulated(dtype: str) -> str:
-    """The dtype of a sum or product: int64 for integers and bool; floats keep their dtype."""
-    return dtype if is_float(dtype) else "int64"
+def accumulated(b: Bound) -> str:
+    """The dtype of a sum or product, if the call names none: int64 for integers and bool; floats
+    keep their dtype."""
+    dtype: str = b["input"].dtype
+    return str(b["dtype"] or (dtype if is_float(dtype) else "int64"))
 
 
 def _number_dtype(value: float) -> str:

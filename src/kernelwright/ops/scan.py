@@ -18,10 +18,6 @@ DIM = attribute("dim", REQUIRED)
 DTYPE = attribute("dtype", None)
 
 
-def _accumulated(b: Bound) -> str:
-    return str(b["dtype"] or accumulated(b["input"].dtype))
-
-
 def _scan(
     name: str, dtype: DtypeRule, *, has_dtype: bool = False, indices: bool = False
 ) -> Operator:
@@ -53,8 +49,8 @@ def _scan(
 
 
 OPERATORS: tuple[Operator, ...] = (
-    _scan("cumsum", _accumulated, has_dtype=True).having(Trait.KNOWN_OF_ONE),
-    _scan("cumprod", _accumulated, has_dtype=True).having(Trait.KNOWN_OF_ONE),
+    _scan("cumsum", accumulated, has_dtype=True).having(Trait.KNOWN_OF_ONE),
+    _scan("cumprod", accumulated, has_dtype=True).having(Trait.KNOWN_OF_ONE),
     _scan("cummax", same_dtype, indices=True),
     _scan("cummin", same_dtype, indices=True),
     _scan("logcumsumexp", float_dtype).having(Trait.KNOWN_OF_ONE),

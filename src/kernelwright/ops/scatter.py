@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kernelwright.ops.indexing import index_types, least_size
+from kernelwright.ops.indexing import index_types, indexed_size, least_size, require_inside
 from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
@@ -31,22 +31,13 @@ _DIM = attribute("dim", REQUIRED)
 _INDEX, _SRC = tensor("index"), tensor("src")
 
 
-def _indexed_size(b: Bound) -> int:
-    """The size of the dimension that indices point into; a scalar counts as one element."""
-    x: TensorType = b["input"]
-    return x.shape[dim_index(b["dim"], x.rank)] if x.rank else 1
-
-
 def _scatter_types(b: Bound) -> tuple[TensorType, ...]:
     x, index, src = b["input"], b["index"], b.get("src")
     require(index.dtype in ("int64", "int32"), f"indices of {index.dtype}")
     at = dim_index(b["dim"], x.rank)
     ranks = {max(t.rank, 1) for t in (x, index, src) if t is not None}
     require(len(ranks) == 1, "input, index and src differ in rank")
-    fits = all(
-        i == at or n <= m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=False))
-    )
-    require(fits, f"index {index.shape} is larger than {x.shape} outside dimension {at}")
+    require_inside(index, x, at)
     if src is not None:
         common(x, src)
         fits = all(n <= m for n, m in zip(index.shape, src.shape, strict=False))
@@ -120,7 +111,7 @@ def _writing(
 
 
 _AT_INDEX: dict[str, Any] = {
-    "types": _scatter_types, "domains": {"index": Domain.INDEX}, "index_bound": _indexed_size,
+    "types": _scatter_types, "domains": {"index": Domain.INDEX}, "index_bound": indexed_size,
 }  # fmt: skip
 
 OPERATORS: tuple[Operator, ...] = (

@@ -30,16 +30,6 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    """A model's answer, with the numbers of tokens that the server counted."""
-
-    text: str
-    prompt_tokens: int
-    """0 if the server does not say the number; also `completion_tokens`."""
-    completion_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Continuation:
     """The text that follows a prompt, as tokens."""
 
@@ -94,8 +84,8 @@ class Endpoint:
         temperature: float = 0.0,
         top_p: float = 1.0,
         seed: int | None = None,
-    ) -> Completion:
-        """The model's answer to a conversation.
+    ) -> str:
+        """The text of the model's answer to a conversation.
 
         Args:
             top_p: sent only if it is below 1, because some servers do not know it.
@@ -116,7 +106,10 @@ class Endpoint:
                 temperature=temperature,
                 **more,
             )
-        return self._completion(answer)
+        text = getattr(getattr(self._choice(answer), "message", None), "content", None)
+        if not isinstance(text, str):
+            raise InfraError(f"{self.url} answers without text")
+        return encodable(text)
 
     def client(self) -> Any:
         """A connection for many requests; a context manager, and threads may share it."""
@@ -152,10 +145,7 @@ class Endpoint:
             seed=seed,
             extra_body={"return_token_ids": True},
         )
-        try:
-            choice = answer.choices[0]
-        except (AttributeError, IndexError, TypeError) as error:
-            raise InfraError(f"{self.url} answers something else than a completion") from error
+        choice = self._choice(answer)
         tokens = getattr(choice, "token_ids", None)
         if not isinstance(tokens, list):
             raise UsageError(
@@ -173,19 +163,11 @@ class Endpoint:
         except (library.OpenAIError, ValueError) as error:
             raise InfraError(f"{self.url}: {_first_line(error)}") from error
 
-    def _completion(self, answer: Any) -> Completion:
+    def _choice(self, answer: Any) -> Any:
         try:
-            text = answer.choices[0].message.content
+            return answer.choices[0]
         except (AttributeError, IndexError, TypeError) as error:
             raise InfraError(f"{self.url} answers something else than a completion") from error
-        if not isinstance(text, str):
-            raise InfraError(f"{self.url} answers without text")
-        usage = getattr(answer, "usage", None)
-        return Completion(
-            text=encodable(text),
-            prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
-            completion_tokens=getattr(usage, "completion_tokens", None) or 0,
-        )
 
     def _refused(self, error: "openai.APIStatusError") -> UsageError | InfraError:
         """The error for a status: an `InfraError` for 5xx and for 4xx that mean "later", otherwise

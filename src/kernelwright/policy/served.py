@@ -94,7 +94,7 @@ class ServedModel:
                     temperature=sampling.temperature,
                     top_p=sampling.top_p,
                     seed=seed,
-                ).text
+                )
             except (InfraError, UsageError) as error:
                 broken.set()
                 return error

@@ -123,7 +123,7 @@ def chart(
         points=points,
         moves=moves,
         roofs=() if peak is None else scale.roofs(peak),
-        x_ticks=tuple(RooflineTick(scale.x(v), _power(v)) for v in scale.decades(scale.x_range)),
+        x_ticks=tuple(RooflineTick(scale.x(v), f"{v:g}") for v in scale.decades(scale.x_range)),
         y_ticks=tuple(
             RooflineTick(scale.y(v), quantity(v, "FLOP/s")) for v in scale.decades(scale.y_range)
         ),
@@ -211,7 +211,3 @@ def _decades_around(values: list[float]) -> tuple[int, int]:
 
 def _along(value: float, span: tuple[int, int], start: float, end: float) -> float:
     return start + (math.log10(value) - span[0]) / (span[1] - span[0]) * (end - start)
-
-
-def _power(value: float) -> str:
-    return f"{value:g}"

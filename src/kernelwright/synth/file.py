@@ -44,8 +44,7 @@ class ProgramFile:
             record.append(path, [header])
             return
         check_header(first, str(path))
-        remedy = "give the recipe, levels and seed it was begun with, or another --out file"
-        record.check_same(first, header, str(path), remedy=remedy)
+        record.check_same(first, header, str(path))
         # Novelty depends on all earlier programs. So the old lines must be exactly the first ones
         # of this plan, or the file would differ from a file drawn at once.
         for line, place in zip(lines, places, strict=False):
@@ -93,8 +92,6 @@ def fingerprints(path: Path) -> set[str]:
     Raises:
         UsageError: there is no such file, or no program in it.
     """
-    if not path.is_file():
-        raise UsageError("no such file", file=str(path), remedy="give a JSONL file of programs")
     listed = {line["fingerprint"] for line in record.read(path) if "fingerprint" in line}
     if not listed:
         raise UsageError("holds no program with a fingerprint", file=str(path))

@@ -15,6 +15,7 @@ from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
 from kernelwright.policy.embedded import save_model
 from kernelwright.train import checkpoints
 from kernelwright.train.disk import disk_may_be_full
@@ -145,6 +146,20 @@ class KeptTrainer:
         seconds = time.monotonic() - began
         self.aside_s += seconds
         self.log({"checkpoint_bytes": size, "checkpoint_seconds": seconds})
+
+    def summary(self, figures: Record) -> Record:
+        """The record at the end of a run, with further figures of the command."""
+        standing, on_gpu = self.standing, torch.cuda.is_available()
+        return {
+            "record": "summary",
+            "step": standing.step,
+            "tokens": standing.tokens,
+            "seconds": standing.seconds,
+            **figures,
+            "best_step": standing.best_step,
+            "stopped_by": self.pace.stopped_by,
+            "gpu_peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
+        }
 
     def _write_folder(self, target: Path, fill: Any) -> int:
         return checkpoints.write_folder(

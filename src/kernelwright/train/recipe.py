@@ -231,9 +231,7 @@ class SupervisedRecipe(strict.Recipe):
             "checkpoints.keep": self.checkpoints.keep,
             "log_every_steps": self.log_every_steps,
         }
-        for name, value in positive.items():
-            if value <= 0:
-                raise UsageError(f"{name} = {value}", remedy="give a number above 0")
+        check_positive(positive)
         not_negative = {
             "optimizer.warmup_steps": self.optimizer.warmup_steps,
             **{f"data.levels.{name}": value for name, value in self.data.levels.items()},
@@ -270,6 +268,13 @@ class SupervisedRecipe(strict.Recipe):
                 remedy="change batch.step_tokens or batch.micro_tokens",
             )
         return rows, passes
+
+
+def check_positive(values: Mapping[str, float]) -> None:
+    """Raises a UsageError for the first setting that is not above 0."""
+    for name, value in values.items():
+        if value <= 0:
+            raise UsageError(f"{name} = {value}", remedy="give a number above 0")
 
 
 FREE_TO_CHANGE = ("budget", "checkpoints", "log_every_steps")

@@ -6,8 +6,6 @@ ends with a "summary". The file has each step once: when a run is resumed, recor
 trained again are removed first.
 """
 
-import json
-import os
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -19,6 +17,7 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 
 from kernelwright.core import record
 from kernelwright.core.record import Record
+from kernelwright.train.folder import Resolved, Start
 from kernelwright.train.pace import Pace
 from kernelwright.train.process import this_process
 
@@ -29,18 +28,41 @@ STEP = ("loss", "learning_rate", "grad_norm", "epoch", "tokens", "tokens_per_s",
 LEVEL_LOSS = "eval_loss_level_"
 
 
+def part_of(
+    recipe: Resolved, start: Start, *, command: str, lost: int, steps: int | None, data: Record
+) -> Record:
+    """The record at the beginning of a part of a run.
+
+    Args:
+        lost: the number of steps that the part trains again.
+        steps: of the whole budget; None if a budget in minutes decides.
+        data: facts about the data that the run learns from.
+    """
+    return {
+        "record": "part",
+        "command": command,
+        "from_step": start.standing.step,
+        "from": start.folder and start.folder.name,
+        "optimizer_began": start.standing.optimizer_began,
+        "steps_trained_again": lost,
+        "steps": steps,
+        "processes": this_process().num_processes,
+        "recipe": recipe.to_json(),
+        "data": data,
+        "environment": record.environment(LIBRARIES),
+    }
+
+
 def cut_after(path: Path, step: int) -> int:
     """Remove the records of steps after `step`, because a resumed run trains these steps again.
 
     Returns:
-        The number of removed steps.
+        The number of removed steps; 0 if there is no file.
     """
-    record.cut_torn_line(path)
-    lines = list(record.read(path))
+    lines = record.resumed(path)
     kept = [line for line in lines if line["record"] == "part" or line["step"] <= step]
-    aside = path.with_suffix(".new")
-    aside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-    os.replace(aside, path)
+    if lines:
+        record.rewrite(path, kept)
     steps = (line["step"] for line in lines if line["record"] in (SFT_STEP, RL_STEP))
     return max(steps, default=step) - step
 

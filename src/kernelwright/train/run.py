@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
 from transformers.utils import logging
 
 from kernelwright.core import record
@@ -16,7 +15,7 @@ from kernelwright.train.pace import ENDLESS_STEPS
 from kernelwright.train.prepare import PreparedData, prepare
 from kernelwright.train.process import beside_others, this_process
 from kernelwright.train.recipe import SupervisedRecipe
-from kernelwright.train.records import LIBRARIES, RECORDS, cut_after
+from kernelwright.train.records import RECORDS, cut_after, part_of
 from kernelwright.train.trainer import PairTrainer
 
 
@@ -67,7 +66,8 @@ def train_sft(
     trainer = PairTrainer(recipe, folder, prepared, start, steps, speak)
     trainer.use_budget(start)
     if process.is_main_process:
-        _record_end(folder, trainer)
+        figures = {"best_loss": trainer.standing.best_loss}
+        record.append(folder / RECORDS, [trainer.summary(figures)])
     return EndedPart(trainer.standing, trainer.pace.stopped_by, process.is_main_process)
 
 
@@ -92,24 +92,13 @@ def _record_part(
         UsageError: the pairs or the tokenizer differ from those at the beginning of the run.
     """
     records = folder / RECORDS
-    lost = 0
+    lost = cut_after(records, start.standing.step)
     if records.exists():
-        lost = cut_after(records, start.standing.step)
         _check_same_pairs(next(record.read(records), None), prepared, records)
-    head = {
-        "record": "part",
-        "command": "train sft",
-        "from_step": start.standing.step,
-        "from": start.folder and start.folder.name,
-        "optimizer_began": start.standing.optimizer_began,
-        "steps_trained_again": lost,
-        "steps": None if steps == ENDLESS_STEPS else steps,
-        "processes": this_process().num_processes,
-        "recipe": recipe.to_json(),
-        "data": prepared.facts,
-        "environment": record.environment(LIBRARIES),
-    }
-    record.append(records, [head])
+    num_steps = None if steps == ENDLESS_STEPS else steps
+    data = prepared.facts
+    part = part_of(recipe, start, command="train sft", lost=lost, steps=num_steps, data=data)
+    record.append(records, [part])
 
 
 def _check_same_pairs(first: Record | None, prepared: PreparedData, records: Path) -> None:
@@ -119,18 +108,3 @@ def _check_same_pairs(first: Record | None, prepared: PreparedData, records: Pat
             file=str(records),
             remedy="give a new run another --out and the last weights as model.path",
         )
-
-
-def _record_end(folder: Path, trainer: PairTrainer) -> None:
-    standing = trainer.standing
-    summary = {
-        "record": "summary",
-        "step": standing.step,
-        "tokens": standing.tokens,
-        "seconds": standing.seconds,
-        "best_loss": standing.best_loss,
-        "best_step": standing.best_step,
-        "stopped_by": trainer.pace.stopped_by,
-        "gpu_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
-    }
-    record.append(folder / RECORDS, [summary])

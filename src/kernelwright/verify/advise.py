@@ -86,7 +86,7 @@ class Adviser:
         except (InfraError, UsageError) as error:
             text = " ".join(str(error).split())
             return _advised(verdict, f"the adviser could not be asked: {text}")
-        opinion = read_opinion(answer.text)
+        opinion = read_opinion(answer)
         if opinion is None:
             return _advised(verdict, "the adviser gave no usable answer")
         if opinion.replaces:

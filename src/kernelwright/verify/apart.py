@@ -92,10 +92,7 @@ def verify_apart(request: Record, say: Say) -> Verdict:
     if "verdict" in answer:
         return Verdict.from_json(answer["verdict"])
     if "usage" in answer:
-        said = answer["usage"]
-        raise UsageError(
-            said["message"], file=said["file"], line=said["line"], remedy=said["remedy"]
-        )
+        raise UsageError(**answer["usage"])
     raise InfraError(answer["failure"])
 
 
@@ -114,8 +111,7 @@ def serve() -> None:
         try:
             answer = {"verdict": verify(**request, progress=say).to_json()}
         except UsageError as error:
-            place = {"file": error.file, "line": error.line, "remedy": error.remedy}
-            answer = {"usage": {"message": error.message, **place}}
+            answer = {"usage": error.to_json()}
         except KernelwrightError as error:
             answer = {"failure": str(error)}
         supervised.tell({"answer": answer})

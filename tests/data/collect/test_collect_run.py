@@ -193,7 +193,7 @@ def test_records_after_the_last_settled_one_are_cut_off(begun):
 )
 def test_another_collection_is_not_mixed_in(begun, facts, options, named):
     before = begun.read_bytes()
-    with pytest.raises(UsageError, match=f"another {named}"):
+    with pytest.raises(UsageError, match=f"begun with {named}"):
         CollectionFile(begun, facts, options)
     assert begun.read_bytes() == before
 

@@ -63,14 +63,10 @@ def run_corpus(plan: CorpusPlan, say: Say) -> list[Record]:
             with other settings.
         InfraError: a judging process died.
     """
-    import torch
+    from kernelwright.verify.judging import device_named  # imports torch
 
     entries = read_corpus(plan.root)
-    device = plan.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("there is no CUDA device", remedy="use --device cpu")
+    device = device_named(plan.device).type
     head: Record = {"record": "run", "command": "eval corpus", "device": device}
     head |= {"grade": plan.grade, "checks": plan.checks}
     judged = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
@@ -96,11 +92,9 @@ def _recorded(path: Path, head: Record) -> dict[tuple[str, str], Record]:
     Raises:
         UsageError: the records were begun with other settings.
     """
-    record.cut_torn_line(path)
-    lines = list(record.read(path)) if path.exists() else []
+    lines = record.resumed(path, head)
     if not lines:
         return {}
-    record.check_same(lines[0], head, str(path), remedy="give another file with --out")
     (_, first_commit), *_ = committed = list(with_commits(lines))
     return {
         (line["kind"], line["name"]): line | ({"commit": commit} if commit != first_commit else {})

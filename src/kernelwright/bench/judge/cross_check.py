@@ -49,8 +49,7 @@ class CrossCheck:
                 file=str(self.root / EVALUATOR),
                 remedy="give --root a whole checkout of KernelBench",
             )
-        record.cut_torn_line(self.records)
-        lines = list(record.read(self.records)) if self.records.exists() else []
+        lines = record.resumed(self.records)
         done = {(line["level"], line["id"], line["sample"]) for line in lines}
         with BenchWorker(WORKER, self.records.with_suffix(".log")) as worker:
             for task in tasks:

@@ -25,7 +25,6 @@ WHOLE, BY_BLOCK = "whole", "blocks"
 """Values of `--by`: measure whole models, or their distinct blocks."""
 PACKAGES = ("kernelwright", "torch", "triton", "numpy", "timm", "transformers")
 """Packages whose versions the head of the records has."""
-REMEDY = "resume it as it was begun, or give another folder"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +101,7 @@ def run_models(plan: ModelsPlan, say: Say) -> CasesLeft:
     if not subjects:
         remedy = "take another --phase"
         raise UsageError(f"no model has a call of {', '.join(plan.phases)}", remedy=remedy)
-    lines = _begun(plan)
+    lines = record.resumed(plan.records, plan.head())
     done = {case_key(line) for line in record.of_kind(lines, ModelCaseLine) if _is_settled(line)}
     listed = filter(_is_settled, record.of_kind(lines, ModelBlocksLine))
     blocks = {case_key(line): line for line in listed}
@@ -147,19 +146,6 @@ def _subjects(plan: ModelsPlan, say: Say) -> Iterator[_Subject]:
         for (phase, batch), dtype in product(model.cases, plan.dtypes):
             if phase in plan.phases:
                 yield _Subject(name, dtype, phase, batch)
-
-
-def _begun(plan: ModelsPlan) -> list[Record]:
-    """The records of earlier runs in the folder.
-
-    Raises:
-        UsageError: the head has other settings.
-    """
-    record.cut_torn_line(plan.records)
-    lines = list(record.read(plan.records)) if plan.records.exists() else []
-    if lines:
-        record.check_same(lines[0], plan.head(), str(plan.records), remedy=REMEDY)
-    return lines
 
 
 def _write_head(

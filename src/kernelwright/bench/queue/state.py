@@ -83,14 +83,14 @@ class QueueCall:
     def status(self, runs: Sequence[QueuedRun]) -> list[RunStatus]:
         """The state of each run, in the order of the runs."""
         slices = self.folder / SLICES
-        lines = list(record.read(slices, whole=True)) if slices.exists() else []
+        lines = record.whole_lines(slices)
         with record.damage_in(slices):
             last = {line["run"]: line for line in record.of_kind(lines, SliceLine)}
         return [self._status(run, last.get(run.name)) for run in runs]
 
     def _status(self, run: QueuedRun, last: SliceLine | None) -> RunStatus:
         path = self.folder / run.name / RECORDS
-        lines = list(record.read(path, whole=True)) if path.exists() else []
+        lines = record.whole_lines(path)
         with record.damage_in(path):
             settled = _settled(lines)
             total = _total(lines, len(settled))

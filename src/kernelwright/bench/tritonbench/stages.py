@@ -195,11 +195,7 @@ def lines_of(path: Path, head: Record) -> list[Record]:
     Raises:
         UsageError: the file has a head with other settings.
     """
-    record.cut_torn_line(path)
-    lines = list(record.read(path)) if path.exists() else []
+    lines = record.resumed(path, head)
     if not lines:
         record.append(path, [head | {"environment": record.environment()}])
-        return []
-    remedy = "resume the run as it was begun, or give another --out folder"
-    record.check_same(lines[0], head, str(path), remedy=remedy)
     return lines[1:]

@@ -7,8 +7,8 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli.checks import check_file
-from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption, WorkersOption, cores
+from kernelwright.cli.console import progress, show
+from kernelwright.cli.options import JsonOption, WorkersOption, cores, out_option
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
 
@@ -19,8 +19,7 @@ RecipeArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option(*OUT_NAMES, help="The folder of the data set. The same command resumes the run."),
+    Path, out_option("The folder of the data set. The same command resumes the run.")
 ]
 ParquetOption = Annotated[
     bool, typer.Option("--parquet", help="Write Parquet files too. This needs the extra `train`.")
@@ -42,11 +41,7 @@ def command(
         from kernelwright.data.pairs.recipe import PairsRecipe
 
         summary = build(PairsRecipe.load(recipe), folder, cores(workers), parquet=parquet, say=say)
-    if json:
-        print_json(summary)
-    else:
-        out.print(summary_table(summary))
-        note(f"data card  {folder / 'README.md'}")
+    show(summary, summary_table(summary), f"data card  {folder / 'README.md'}", json=json)
 
 
 def summary_table(summary: Record) -> Table:

@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli.checks import check_output_file
-from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption, WorkersOption, cores, number_option
+from kernelwright.cli.console import progress, show
+from kernelwright.cli.options import JsonOption, WorkersOption, cores, number_option, out_option
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -23,8 +23,7 @@ TargetArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option(*OUT_NAMES, help="The JSONL file of programs. The same command resumes the run."),
+    Path, out_option("The JSONL file of programs. The same command resumes the run.")
 ]
 MaxCallsOption = Annotated[
     int,
@@ -84,11 +83,7 @@ def command(
         )
     if summary is not None:
         record.append(summary, [{"record": "collect", **summary_line}])
-    if json:
-        print_json(summary_line)
-    else:
-        out.print(summary_table(summary_line))
-        note(f"programs  {file}")
+    show(summary_line, summary_table(summary_line), f"programs  {file}", json=json)
 
 
 def parse_levels(text: str, max_calls: int) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli.checks import check_output_file
-from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption
+from kernelwright.cli.console import progress, show
+from kernelwright.cli.options import JsonOption, out_option
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 
@@ -21,10 +21,7 @@ PathsArgument = Annotated[
         " function and calls of it below a line of #s. Their code is run, in child processes.",
     ),
 ]
-OutOption = Annotated[
-    Path,
-    typer.Option(*OUT_NAMES, help="The JSON file, for `avoid` under \\[quality] in recipes."),
-]
+OutOption = Annotated[Path, out_option("The JSON file, for `avoid` under \\[quality] in recipes.")]
 TimeoutOption = Annotated[
     float,
     typer.Option(min=1, metavar="SECONDS", help="The seconds that one file may take."),
@@ -46,11 +43,7 @@ def command(
         listed = fingerprints(paths, timeout_s=timeout, say=say)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json_format.dumps(listed, indent=1) + "\n")
-    if json:
-        print_json(listed)
-    else:
-        out.print(_table(listed))
-        note(f"fingerprints  {file}")
+    show(listed, _table(listed), f"fingerprints  {file}", json=json)
 
 
 def _table(found: Record) -> Table:

@@ -7,8 +7,8 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli.checks import check_file
-from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption
+from kernelwright.cli.console import note, print_json, progress, show
+from kernelwright.cli.options import JsonOption, out_option
 from kernelwright.cli.train.options import ChangesOption
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
@@ -19,14 +19,11 @@ RecipeArgument = Annotated[
         metavar="RECIPE.toml", help="Programs, writer, choice and judging, as docs/pool.md says."
     ),
 ]
-OutOption = Annotated[
-    Path,
-    typer.Option(*OUT_NAMES, help="The folder of the pool. The same command resumes the run."),
-]
+OutOption = Annotated[Path, out_option("The folder of the pool. The same command resumes the run.")]
 PoolsArgument = Annotated[
     list[Path], typer.Argument(metavar="POOL...", help="Folders of `kernelwright data pool`.")
 ]
-PairsOption = Annotated[Path, typer.Option(*OUT_NAMES, help="The folder of the pairs.")]
+PairsOption = Annotated[Path, out_option("The folder of the pairs.")]
 WithinOption = Annotated[
     float,
     typer.Option(
@@ -54,11 +51,7 @@ def pool(
         from kernelwright.data.pool.run import make_pool
 
         summary = make_pool(PoolRecipe.load(recipe, changes or ()), folder, say)
-    if json:
-        print_json(summary)
-    else:
-        out.print(_table(summary))
-        note(f"data card  {folder / 'README.md'}")
+    show(summary, _table(summary), f"data card  {folder / 'README.md'}", json=json)
     raise typer.Exit(3 if summary["judging"]["infra"] else 0)
 
 

@@ -11,7 +11,6 @@ from kernelwright.cli.checks import check_output_file
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
     FOREVER,
-    OUT_NAMES,
     Device,
     DeviceOption,
     ForOption,
@@ -20,14 +19,13 @@ from kernelwright.cli.options import (
     JsonOption,
     cores,
     number_option,
+    out_option,
 )
 from kernelwright.cli.suites.options import exit_code
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Checks
 
-OutOption = Annotated[
-    Path, typer.Option(*OUT_NAMES, help="The JSONL file. The same command resumes the run.")
-]
+OutOption = Annotated[Path, out_option("The JSONL file. The same command resumes the run.")]
 RootOption = Annotated[
     Path, typer.Option(metavar="FOLDER", help="The folder with cheats/, honest/ and tasks/.")
 ]

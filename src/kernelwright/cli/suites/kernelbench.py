@@ -27,7 +27,6 @@ from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     FOREVER,
-    OUT_NAMES,
     BudgetOption,
     Device,
     DeviceOption,
@@ -35,6 +34,7 @@ from kernelwright.cli.options import (
     JsonOption,
     ModeOption,
     PrecisionOption,
+    out_option,
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, exit_code, search_options
 from kernelwright.core import record
@@ -64,11 +64,7 @@ LevelsOption = Annotated[
     str, typer.Option("--levels", metavar="LEVELS", help="The levels to run, as 1,2,3.")
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option(
-        *OUT_NAMES,
-        help="The folder of records, kernels and page. The same command resumes the run.",
-    ),
+    Path, out_option("The folder of records, kernels and page. The same command resumes the run.")
 ]
 PolicyOption = Annotated[
     str,

@@ -12,11 +12,11 @@ from rich.text import Text
 from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
     FOREVER,
-    OUT_NAMES,
     Device,
     DeviceOption,
     ForOption,
     JsonOption,
+    out_option,
 )
 from kernelwright.cli.suites.options import TimeoutOption, exit_code
 from kernelwright.core import record
@@ -39,10 +39,7 @@ NamesArgument = Annotated[
     ),
 ]
 FolderOption = Annotated[
-    Path,
-    typer.Option(
-        *OUT_NAMES, help="The folder of records and kernels. The same command resumes the run."
-    ),
+    Path, out_option("The folder of records and kernels. The same command resumes the run.")
 ]
 DtypesOption = Annotated[
     str, typer.Option("--dtype", metavar="DTYPE,...", help="The dtypes, of float32 and bfloat16.")

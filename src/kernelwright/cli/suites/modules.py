@@ -15,7 +15,6 @@ from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     FOREVER,
-    OUT_NAMES,
     BudgetOption,
     Device,
     DeviceOption,
@@ -24,6 +23,7 @@ from kernelwright.cli.options import (
     ModeOption,
     PoliciesOption,
     PrecisionOption,
+    out_option,
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, exit_code, search_options
 from kernelwright.core import record
@@ -44,8 +44,7 @@ SpecsArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option(*OUT_NAMES, help="The folder for records.jsonl. Cases in it are not run again."),
+    Path, out_option("The folder for records.jsonl. Cases in it are not run again.")
 ]
 
 

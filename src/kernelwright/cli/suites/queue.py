@@ -16,7 +16,7 @@ from kernelwright.bench.queue.state import QueueCall, RunState, RunStatus
 from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.failures import INFRA_CODE, UNFINISHED_CODE
-from kernelwright.cli.options import FOREVER, OUT_NAMES, JsonOption, for_option
+from kernelwright.cli.options import FOREVER, JsonOption, for_option, out_option
 from kernelwright.core import record
 from kernelwright.core.commits import named, short
 from kernelwright.core.errors import UsageError
@@ -26,10 +26,7 @@ CUT = (UNFINISHED_CODE, INTERRUPTED)
 """Exit codes of a run that the end of the time cut."""
 
 OutOption = Annotated[
-    Path,
-    typer.Option(
-        *OUT_NAMES, help="The folder of all runs of one GPU. The same command continues the runs."
-    ),
+    Path, out_option("The folder of all runs of one GPU. The same command continues the runs.")
 ]
 SliceOption = Annotated[
     float, for_option("The seconds of this slice. A run that still works then is interrupted.")

@@ -10,7 +10,6 @@ import typer
 from kernelwright.cli.checks import check_files, check_policies
 from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
-    OUT_NAMES,
     Device,
     DeviceOption,
     Grade,
@@ -28,6 +27,7 @@ from kernelwright.cli.options import (
     TopPOption,
     judging,
     number_option,
+    out_option,
 )
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
@@ -73,11 +73,7 @@ LimitOption = Annotated[
     int | None, number_option("The number of programs of each suite and level.", default="all")
 ]
 OutOption = Annotated[
-    Path,
-    typer.Option(
-        *OUT_NAMES,
-        help="The folder of answers, records and page. The same command resumes the run.",
-    ),
+    Path, out_option("The folder of answers, records and page. The same command resumes the run.")
 ]
 LabelOption = Annotated[
     str | None,

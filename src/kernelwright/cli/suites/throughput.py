@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
-    OUT_NAMES,
     Device,
     DeviceOption,
     Grade,
@@ -18,10 +16,11 @@ from kernelwright.cli.options import (
     JudgesOption,
     TimingOption,
     number_option,
+    out_option,
 )
 from kernelwright.core.folders import check_folder
 
-OutOption = Annotated[Path, typer.Option(*OUT_NAMES, help="A new folder for records.jsonl.")]
+OutOption = Annotated[Path, out_option("A new folder for records.jsonl.")]
 ProgramsOption = Annotated[int, number_option("The number of programs of one call.")]
 CandidatesOption = Annotated[int, number_option("The number of candidates of each program.")]
 

@@ -11,7 +11,6 @@ import typer
 from kernelwright.cli.checks import check_policies
 from kernelwright.cli.console import note, out, print_json, progress, rows_table
 from kernelwright.cli.options import (
-    OUT_NAMES,
     Device,
     DeviceOption,
     Grade,
@@ -27,6 +26,7 @@ from kernelwright.cli.options import (
     cores,
     judging,
     number_option,
+    out_option,
 )
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -108,10 +108,7 @@ ScriptSecondsOption = Annotated[
     typer.Option("--timeout", metavar="SECONDS", min=1, help="The most seconds of a script."),
 ]
 FolderOption = Annotated[
-    Path,
-    typer.Option(
-        *OUT_NAMES, help="The folder of records and answers. The same command resumes the run."
-    ),
+    Path, out_option("The folder of records and answers. The same command resumes the run.")
 ]
 
 

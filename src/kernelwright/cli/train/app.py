@@ -18,17 +18,12 @@ from kernelwright.cli.train.options import (
 from kernelwright.core.folders import check_folder
 
 app = verbs.group(
+    "train",
     "Train models that write kernels.",
     "sft.md",
-    ("Train on pairs", "kernelwright train sft recipes/sft/smoke.toml -o run"),
-    ("Train on verdicts", "kernelwright train rl recipes/rl/smoke.toml -o run-rl"),
-    no_args_is_help=True,
+    ("Train on pairs", "sft recipes/sft/smoke.toml -o run"),
+    ("Train on verdicts", "rl recipes/rl/smoke.toml -o run-rl"),
 )
-
-
-@app.callback()
-def _group() -> None:
-    """Train models that write kernels."""
 
 
 def sft(
@@ -95,15 +90,15 @@ verbs.add(
     "sft",
     sft,
     "sft.md",
-    ("Train on pairs", "kernelwright train sft recipes/sft/smoke.toml -o run"),
-    ("Change a setting", "kernelwright train sft recipe.toml -o run --set optimizer.clip=0.5"),
-    ("Go on after an interruption", "kernelwright train sft recipe.toml -o run --resume"),
+    ("Train on pairs", "recipes/sft/smoke.toml -o run"),
+    ("Change a setting", "recipe.toml -o run --set optimizer.clip=0.5"),
+    ("Go on after an interruption", "recipe.toml -o run --resume"),
 )
 verbs.add(
     app,
     "rl",
     rl,
     "rl.md",
-    ("Train on verdicts", "kernelwright train rl recipes/rl/smoke.toml -o run-rl"),
-    ("Go on after an interruption", "kernelwright train rl recipe.toml -o run-rl --resume"),
+    ("Train on verdicts", "recipes/rl/smoke.toml -o run-rl"),
+    ("Go on after an interruption", "recipe.toml -o run-rl --resume"),
 )

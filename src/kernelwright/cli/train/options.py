@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.cli.console import note, out, print_json
-from kernelwright.cli.options import OUT_NAMES, number_option
+from kernelwright.cli.options import number_option, out_option
 from kernelwright.cli.signals import SIGNALLED
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ PairsRecipeArgument = Annotated[
 VerdictsRecipeArgument = Annotated[
     Path, typer.Argument(metavar="RECIPE", help="A recipe in TOML, as docs/rl.md says.")
 ]
-FolderOption = Annotated[Path, typer.Option(*OUT_NAMES, help="The folder of the run.")]
+FolderOption = Annotated[Path, out_option("The folder of the run.")]
 ChangesOption = Annotated[
     list[str] | None,
     typer.Option(

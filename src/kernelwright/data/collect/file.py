@@ -39,12 +39,7 @@ class CollectionFile:
         if not lines:
             record.append(path, [head])
             return
-        if differ := [key for key in head if lines[0].get(key) != head[key]]:
-            raise UsageError(
-                f"begun with another {differ[0]}: {lines[0].get(differ[0])!r}",
-                file=str(path),
-                remedy="give another --out file, or what it was begun with",
-            )
+        record.check_same(lines[0], head, str(path))
         for line in lines[1:]:
             self._note(line)
 
@@ -63,8 +58,7 @@ class CollectionFile:
                 file=str(self.path),
                 remedy="give another --out file",
             )
-        record.cut_torn_line(self.path)
-        lines = list(record.read(self.path))
+        lines = record.resumed(self.path)
         num_kept = 1 + max(i for i, line in enumerate(lines) if line["record"] in _SETTLED)
         texts = self.path.read_bytes().splitlines(keepends=True)[:num_kept]
         with self.path.open("r+b") as file:

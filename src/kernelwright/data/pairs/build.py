@@ -35,7 +35,6 @@ FAILURES = "failures.jsonl"
 SHARD_S = 3_600.0
 """A worker that takes longer for a shard is replaced."""
 SAY_EVERY_S = 2.0
-REMEDY = "give the recipe it was begun with, or another --out folder"
 
 
 def build(
@@ -109,7 +108,7 @@ def _begin(recipe: PairsRecipe, out: Path) -> None:
     }
     path = out / "build.json"
     if path.exists():
-        record.check_same(json.loads(path.read_text()), header, str(path), remedy=REMEDY)
+        record.check_same(json.loads(path.read_text()), header, str(path))
     else:
         (out / "shards").mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(header, indent=1) + "\n")

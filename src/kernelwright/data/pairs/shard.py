@@ -119,15 +119,10 @@ class ShardWorker:
         try:
             pairs, tally = self._part(shard.part).write(shard, lost)
         except UsageError as error:
-            names = ("message", "file", "line", "remedy")
-            return {"usage": {name: getattr(error, name) for name in names}}
+            return {"usage": error.to_json()}
         except InfraError as error:
             return {"infra": str(error)}
-        path = self.folder / shard.name
-        partial = path.with_suffix(".partial")
-        partial.unlink(missing_ok=True)
-        record.append(partial, [*pairs, tally])
-        partial.rename(path)
+        record.rewrite(self.folder / shard.name, [*pairs, tally])
         lost.path.unlink(missing_ok=True)
         del tally["index"]  # long, and written: the parent needs the counts alone
         return tally

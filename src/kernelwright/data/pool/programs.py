@@ -35,10 +35,7 @@ def tasks_of(settings: PoolPrograms) -> Iterator[PoolTask]:
     seen: set[str] = set()
     numbers: Counter[int] = Counter()
     for file in settings.files:
-        path = Path(file)
-        if not path.is_file():
-            raise UsageError("no such file", file=file, remedy="give a JSONL of programs")
-        for line in record.read(path):
+        for line in record.read(Path(file)):
             if line.get("record") != "program":
                 continue
             program = parse(line["text"], file)

@@ -42,8 +42,6 @@ from kernelwright.verify.many.jobs import Job
 from kernelwright.verify.many.pools import local_pools
 from kernelwright.verify.many.run import judge_many
 
-REMEDY = "give the recipe it was begun with, or another --out folder"
-
 
 def make_pool(recipe: PoolRecipe, out: Path, say: Say = lambda _: None) -> Record:
     """Write and judge what the folder lacks of the recipe's pool.
@@ -98,7 +96,7 @@ def _begin(recipe: PoolRecipe, out: Path) -> None:
     path = out / HEAD
     if path.exists():
         (begun,) = record.read(path)
-        record.check_same(begun, head, str(path), remedy=REMEDY)
+        record.check_same(begun, head, str(path))
     else:
         (out / SHARDS).mkdir(parents=True, exist_ok=True)
         record.append(path, [head | {"environment": record.environment()}])
@@ -120,15 +118,8 @@ def _write(recipe: PoolRecipe, tasks: Sequence[PoolTask], out: Path, say: Say) -
             programs = writer.write(few)
             for program, task in zip(programs, few, strict=True):
                 choose(program, task.program, recipe.choice, recipe.seed)
-            _write_shard(out / SHARDS / f"{number:05}.jsonl", programs)
-
-
-def _write_shard(path: Path, programs: Sequence[PoolProgram]) -> None:
-    """Write a shard beside its place, then rename it: a shard is whole or not there."""
-    torn = path.with_suffix(".new")
-    torn.unlink(missing_ok=True)
-    record.append(torn, [program.to_json() for program in programs])
-    torn.replace(path)
+            shard = out / SHARDS / f"{number:05}.jsonl"
+            record.rewrite(shard, [program.to_json() for program in programs])
 
 
 def _jobs(programs: Iterator[PoolProgram]) -> Iterator[Job]:

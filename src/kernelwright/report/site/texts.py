@@ -67,16 +67,13 @@ def read_texts(folder: Path | None) -> RunTexts:
         folder=folder,
         answers={
             line["problem"]: line["answers"]
-            for line in record.of_kind(_lines(answers), AnswersLine)
+            for line in record.of_kind(record.whole_lines(answers), AnswersLine)
         },
         verdicts={
-            line["id"]: line["verdict"] for line in record.of_kind(_lines(judged), VerdictLine)
+            line["id"]: line["verdict"]
+            for line in record.of_kind(record.whole_lines(judged), VerdictLine)
         },
     )
-
-
-def _lines(path: Path) -> list[record.Record]:
-    return list(record.read(path, whole=True)) if path.is_file() else []
 
 
 def _search(path: Path) -> ReportedRun | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.core.delivered import over
 from kernelwright.core.kinds.suites import CaseLine
+from kernelwright.report.curves import CurveDot
 from kernelwright.report.format import factor
 from kernelwright.report.suite.scores import BASELINES, is_timed
 
@@ -19,18 +20,11 @@ TICK_GAP = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class ChartDot:
-    x: float
-    y: float
-    tooltip: str
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     name: str
     color: int
     path: str
-    dots: tuple[ChartDot, ...]
+    dots: tuple[CurveDot, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,7 @@ def speed_chart(cases: Sequence[CaseLine]) -> SpeedChart | None:
         label = BASELINES[baseline]
         step = (WIDTH - RIGHT - LEFT) / len(pairs)
         dots = tuple(
-            ChartDot(LEFT + (i + 0.5) * step, y(ratio), f"{name}: {factor(ratio)} over {label}")
+            CurveDot(LEFT + (i + 0.5) * step, y(ratio), f"{name}: {factor(ratio)} over {label}")
             for i, (ratio, name) in enumerate(pairs)
         )
         path = "M" + "L".join(f"{dot.x:.1f} {dot.y:.1f}" for dot in dots)

@@ -12,7 +12,6 @@ from kernelwright.core.delivered import BETTER
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.fields import ErrorFields
 from kernelwright.core.kinds.suites import CaseLine, CrossCheckLine, SuiteRunLine
-from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.format import factor
 from kernelwright.report.page import render
@@ -81,14 +80,14 @@ def read_suite(folder: Path) -> Suite:
     Raises:
         UsageError: the folder has no run, or no case yet.
     """
-    lines = _read(folder / RECORDS)
+    lines = record.whole_lines(folder / RECORDS)
     run = next(record.of_kind(lines, SuiteRunLine), None)
     cases = cases_of(lines)
     if run is None or not cases:
         remedy = "run eval kernelbench for longer"
         raise UsageError("no cases of a run", file=str(folder / RECORDS), remedy=remedy)
-    sets = task_sets({place(case) for case in cases}, _read(folder / LINT))
-    judged_again = record.of_kind(_read(folder / CROSS_CHECK), CrossCheckLine)
+    sets = task_sets({place(case) for case in cases}, record.whole_lines(folder / LINT))
+    judged_again = record.of_kind(record.whole_lines(folder / CROSS_CHECK), CrossCheckLine)
     checked = {(line["level"], line["id"]): line for line in judged_again}
     return Suite(
         run=run,
@@ -96,10 +95,6 @@ def read_suite(folder: Path) -> Suite:
         by_set={name: scores_by_level(cases, sets[name]) for name in SETS},
         cross_check=[checked[key] for key in sorted(checked)],
     )
-
-
-def _read(path: Path) -> list[Record]:
-    return list(record.read(path, whole=True)) if path.exists() else []
 
 
 def write_suite(folder: Path) -> Suite:

@@ -7,9 +7,7 @@ never initialised here: a process that did cannot fork guests that use it.
 import gc
 import json
 import os
-import signal
 import socket
-import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,16 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kernelwright.sandbox.confine import guards, kernel, orphaned
+from kernelwright.sandbox.confine import forked, guards, kernel, orphaned
 from kernelwright.sandbox.confine.namespaces import Namespaces
 from kernelwright.sandbox.shared import own_folders
 from kernelwright.sandbox.shared.starting import END, MAX_MESSAGE_BYTES, SCRATCH, START_FAILURE
 
 _HOST_S = 10.0
 """The most seconds from the end of the host's channel to the end of the host."""
-
-_ANY_CHILD = 0x40000000
-"""Option `__WALL` of waitpid: children that end without a signal too."""
 
 Serve = Callable[[socket.socket, dict[str, Any], list[str]], None]
 """A guest's loop: of a channel, the host's order and the names of the guards that hold."""
@@ -177,23 +172,13 @@ def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any
 
 def _end_orphans(guests: dict[int, int], spaces: Namespaces) -> None:
     """Ends processes that guests left to the server."""
-    for orphan in _children() - guests.keys() - spaces.processes:
-        os.kill(orphan, signal.SIGKILL)
-        os.waitpid(orphan, _ANY_CHILD)
+    forked.end(forked.children() - guests.keys() - spaces.processes)
 
 
 def _end_all() -> None:
     """Ends every guest and what guests left behind: the host is gone or done."""
-    while children := _children():
-        for pid in children:
-            os.kill(pid, signal.SIGKILL)
-        for pid in children:
-            os.waitpid(pid, _ANY_CHILD)
-
-
-def _children() -> set[int]:
-    path = Path(f"/proc/self/task/{os.getpid()}/children")
-    return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
+    while children := forked.children():
+        forked.end(children)
 
 
 def _become_guest(
@@ -205,12 +190,7 @@ def _become_guest(
         folder = Path(message["folder"])
         scratch = folder / SCRATCH
         os.chdir(folder)
-        for name in ("HOME", "TMPDIR", "TRITON_HOME", "CUDA_CACHE_PATH"):
-            os.environ[name] = str(scratch)
-        tempfile.tempdir = str(scratch)  # the server's answer is remembered otherwise
-        os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(scratch / "cache")
-        # PyTorch's compiler names a folder when the server imports it. Guests cannot write there.
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "inductor")
+        forked.write_only_in(scratch, message["cache"])
         active = guards.confine(
             guards.Confinement(
                 folder=folder,

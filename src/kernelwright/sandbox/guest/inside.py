@@ -90,6 +90,12 @@ def serve(inside: "Inside", channel: socket.socket, order: dict[str, Any], held:
         wire.send(channel, {**header, "nonce": request["nonce"]}, chunks)
 
 
+OPERATIONS = frozenset({
+    "load", "construct", "duplicate", "move", "train", "drop", "attributes", "let_go", "state",
+    "load_state", "put", "run", "run_many", "prepare", "capture", "time", "describe", "release",
+    "share", "fetch", "compile", "forget", "attest",
+})  # fmt: skip
+"""The methods of `Inside` that answer requests."""
 _KEPT_BYTES = 1 << 30
 """Bytes of freed memory that a guest may hold: asking anew costs more than a small call."""
 
@@ -131,36 +137,14 @@ class Inside:
 
     def answer(self, request: dict[str, Any], payload: bytearray) -> Answer:
         """Does what the host asks. An exception of the candidate becomes data in the answer."""
-        operations: dict[str, Callable[[dict[str, Any], bytearray], Answer]] = {
-            "load": self.load,
-            "construct": self.construct,
-            "duplicate": self.duplicate,
-            "move": self.move,
-            "train": self.train,
-            "drop": self.drop,
-            "attributes": self.attributes,
-            "let_go": self.let_go,
-            "state": self.state,
-            "load_state": self.load_state,
-            "put": self.put,
-            "run": self.run,
-            "run_many": self.run_many,
-            "prepare": self.prepare,
-            "capture": self.capture,
-            "time": self.time,
-            "describe": self.describe,
-            "release": self.release,
-            "share": self.kernel_time_share,
-            "fetch": self.fetch,
-            "compile": self.compile,
-            "forget": self.forget,
-            "attest": self.attest,
-        }
         loaded = self.loaded.get(request.get("name", ""))
         path = self.folder / request["file"] if "file" in request else None
         path = loaded.path if loaded is not None else path
         try:
-            return operations[request["op"]](request, payload)
+            if request["op"] not in OPERATIONS:
+                raise ValueError(f"no operation {request['op']!r}")
+            answer: Answer = getattr(self, request["op"])(request, payload)
+            return answer
         except BaseException as error:  # the guest's outermost frame
             default = "load" if request["op"] == "load" else "runtime"
             fault = candidate.fault(error, path, default)
@@ -469,7 +453,7 @@ class Inside:
         torch.cuda.empty_cache()
         return {}, []
 
-    def kernel_time_share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+    def share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Answers the share of GPU time in kernels launched through Triton, or None."""
         call = partial(self.loaded[request["name"]].call(0), *self._given(self.kept, WATCHED))
         try:

@@ -10,19 +10,16 @@ import os
 import runpy
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kernelwright.sandbox.confine import guards, kernel, landlock, orphaned
+from kernelwright.sandbox.confine import forked, guards, kernel, landlock, orphaned
 from kernelwright.sandbox.confine.namespaces import Namespaces
 from kernelwright.sandbox.shared.starting import ERRORS, OUTPUT, SCRATCH
 
 _POLL_S = 0.005
-_ANY_CHILD = 0x40000000
-"""Option `__WALL` of waitpid: children that end without a signal too."""
 
 
 def main(device: str, host: int) -> None:
@@ -96,11 +93,7 @@ def _wait(pid: int, end_s: float) -> int | None:
 
 def _end_children(spaces: Namespaces) -> None:
     """End processes that a script left behind."""
-    listed = Path(f"/proc/self/task/{os.getpid()}/children")
-    children = {int(pid) for pid in listed.read_text().split()} if listed.exists() else set()
-    for pid in children - spaces.processes:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, _ANY_CHILD)
+    forked.end(forked.children() - spaces.processes)
 
 
 def _become_script(order: dict[str, Any], device: str, spaces: Namespaces) -> NoReturn:
@@ -111,11 +104,7 @@ def _become_script(order: dict[str, Any], device: str, spaces: Namespaces) -> No
         scratch = folder / SCRATCH
         _redirect(folder)
         os.chdir(scratch)
-        for name in ("HOME", "TMPDIR", "TRITON_HOME", "CUDA_CACHE_PATH"):
-            os.environ[name] = str(scratch)
-        tempfile.tempdir = str(scratch)
-        os.environ["TRITON_CACHE_DIR"] = str(scratch / "cache")
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "inductor")
+        forked.write_only_in(scratch)
         guards.confine(
             guards.Confinement(
                 folder=folder,

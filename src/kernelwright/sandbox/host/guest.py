@@ -9,11 +9,12 @@ user's deadline cuts off raises `OutOfTime`, and the guest ends.
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 
@@ -46,6 +47,8 @@ from kernelwright.timing.deadline import Deadline
 
 if TYPE_CHECKING:
     from kernelwright.sandbox.shared.cuda_memory import DeviceMemory
+
+Fact = TypeVar("Fact")
 
 
 class Guest:
@@ -116,7 +119,8 @@ class Guest:
             kernels: the folder that `take_kernels` gave for the same source (guests with a GPU).
         """
         self._caches[name] = f"cache_{secrets.token_hex(8)}"
-        header, _ = self._exchange.request(
+        return self._read(
+            partial(reading.loaded, name),
             "load",
             name=name,
             file=self._write(source, name),
@@ -124,8 +128,12 @@ class Guest:
             cache=self._caches[name],
             kernels=None if kernels is None else str(kernels),
         )
+
+    def _read(self, read: Callable[[dict[str, Any]], Fact], op: str, **values: Any) -> Fact:
+        """Makes a request, and reads its answer."""
+        header, _ = self._exchange.request(op, **values)
         with self._exchange.reading():
-            return reading.loaded(name, header)
+            return read(header)
 
     def _write(self, source: str, name: str) -> str:
         """Writes a candidate's file where the guest may read and not write, and returns its
@@ -162,14 +170,10 @@ class Guest:
     def attributes(self, name: str, instance: int = 0) -> dict[str, Any]:
         """Returns plain attributes of an instance and its parts by path: numbers and strings, and
         for any other value {"type": name of its type}."""
-        header, _ = self._exchange.request("attributes", name=name, instance=instance)
-        with self._exchange.reading():
-            return reading.attributes(header)
+        return self._read(reading.attributes, "attributes", name=name, instance=instance)
 
     def _instance(self, op: str, name: str, **values: Any) -> int:
-        header, _ = self._exchange.request(op, name=name, **values)
-        with self._exchange.reading():
-            return reading.count(header["instance"])
+        return self._read(lambda header: reading.count(header["instance"]), op, name=name, **values)
 
     def state(
         self, name: str, instance: int = 0, *, values: bool = False, most_bytes: int | None = None
@@ -183,9 +187,7 @@ class Guest:
         Raises:
             GuestFault: the values are larger ("out_of_memory").
         """
-        header, _ = self._exchange.request("state", name=name, instance=instance)
-        with self._exchange.reading():
-            entries = reading.entries(header)
+        entries = self._read(reading.entries, "state", name=name, instance=instance)
         metas = [meta for _, _, meta in entries]
         brought: list[torch.Tensor] | list[None] = [None] * len(metas)
         if values:
@@ -330,9 +332,7 @@ class Guest:
         the call waits for the device, which hides the share."""
         self._require_gpu()
         self._put(inputs)
-        header, _ = self._exchange.request("share", name=name)
-        with self._exchange.reading():
-            return reading.share(header)
+        return self._read(reading.share, "share", name=name)
 
     def compile(
         self, inputs: Sequence[Any], name: str = "candidate", *, measures: bool = True
@@ -343,15 +343,14 @@ class Guest:
         Args:
             measures: find out what each kernel uses, too (10 ms a launch).
         """
-        header, _ = self._exchange.request(
+        return self._read(
+            reading.compiled,
             "compile",
             name=name,
             inputs=described(inputs),
             measures=measures,
             own_code_s=self._limits.own_code_s,
         )
-        with self._exchange.reading():
-            return reading.compiled(header)
 
     def take_kernels(self, name: str) -> Path | None:
         """Moves a candidate's compiled kernels to where no guest can change them, and returns the

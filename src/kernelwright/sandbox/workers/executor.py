@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, Self
 
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 
 MAX_LOSSES = 2
@@ -225,6 +225,14 @@ class JobPool(ABC):
                 if job is None:
                     return
                 worker.give(job)
+
+    def _note_start(self, worker: PoolWorker, message: Record) -> None:
+        """Note that a worker is made; raise the error that its message describes."""
+        if "usage" in message:
+            raise UsageError(message["usage"])
+        if "failure" in message:
+            raise InfraError(f"a worker cannot be made:\n{message['failure']}")
+        worker.is_ready = True
 
     @property
     @abstractmethod

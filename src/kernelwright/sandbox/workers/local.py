@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Self
 
-from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.host import launchers
 from kernelwright.sandbox.shared import wire
 from kernelwright.sandbox.workers.executor import IN_FLIGHT, Done, Factory, Job, JobPool, Ledger
@@ -88,21 +88,14 @@ class LocalExecutor(JobPool):
             yield from self._replace(process, ledger, process.death(error))
             return
         if "ready" in message:
-            self._started(process, message)
+            self._note_start(process, message)
+            self._failed_starts = 0
         elif "answer" in message:
             process.next_one()
             yield from ledger.answered(message["id"], message["answer"])
         else:
             why = str(message.get("failure") or message.get("usage"))
             yield from self._replace(process, ledger, why)
-
-    def _started(self, process: "_Process", message: wire.Header) -> None:
-        if not message["ready"]:
-            if "usage" in message:
-                raise UsageError(message["usage"])
-            raise InfraError(f"a worker cannot be made:\n{message['failure']}")
-        process.is_ready = True
-        self._failed_starts = 0
 
     def _replace(self, process: "_Process", ledger: Ledger, why: str) -> Iterator[Done]:
         if not process.is_ready:

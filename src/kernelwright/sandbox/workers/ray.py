@@ -142,11 +142,7 @@ class RayExecutor(JobPool):
             yield from self._replace(actor, ledger, f"{type(error).__name__}: {error}"[:2_000])
             return
         if not actor.is_ready:
-            if "usage" in message:
-                raise UsageError(message["usage"])
-            if "failure" in message:
-                raise InfraError(f"a worker cannot be made:\n{message['failure']}")
-            actor.is_ready = True
+            self._note_start(actor, message)
         elif "answer" in message:
             job_id = actor.next_one(ref)
             yield from ledger.answered(job_id, message["answer"])

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -111,14 +111,9 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         Exception: PyTorch cannot run the original, or this process has a fault. A whole of ours
             that fails raises nothing and appears in "failed".
     """
-    with ExitStack() as open_things:
-        folder = open_things.enter_context(own_folder("reference"))
-        path = folder / "reference.py"
-        path.write_text(job["text"], encoding="utf-8")
-        task = load_task(path, device, training=job["training"])
+    with _loaded(job, device) as task, ExitStack() as open_things:
         rules = Rules(device, Precision(job["precision"]), DEFAULT_MODE)
         make = partial(reference, task, device)
-        open_things.enter_context(torch.no_grad())
         open_things.enter_context(tf32_allowed(rules.precision))
         inputs = task.draw(SEED, device)
         compile_ahead(make(), inputs)
@@ -129,11 +124,7 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
             EAGER: CalledContender(make()),
             COMPILED: CalledContender(compiled),
         }
-        if device.type == "cuda":
-            # The peak of the warm calls says how much memory a guest will need (`num_guests`).
-            torch.cuda.reset_peak_memory_stats(device)
-        failed = warm(contenders, inputs)
-        peak_bytes = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+        failed, peak_bytes = _warmed(contenders, inputs, device)
         draw = partial(task.draw, device=device)
         right = [COMPILED] if passes else []
         # Later steps add to `failed` and `right`, so the second answer has the additions.
@@ -158,6 +149,28 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         failed |= unready
         del inputs, warming  # the rounds below draw their own inputs
         yield {"samples": _samples(contenders, failed, draw, rounds=ROUNDS), **shared_fields}
+
+
+@contextmanager
+def _loaded(job: Record, device: torch.device) -> Iterator[Task]:
+    """A context with the task of a job. No gradients are kept in the context."""
+    with own_folder("reference") as folder:
+        path = folder / "reference.py"
+        path.write_text(job["text"], encoding="utf-8")
+        task = load_task(path, device, training=job["training"])
+        with torch.no_grad():
+            yield task
+
+
+def _warmed(
+    contenders: Mapping[str, Contender], inputs: list[Any], device: torch.device
+) -> tuple[dict[str, str], int]:
+    """Call each contender. Returns the reasons of those that fail, and the most bytes of GPU memory
+    in use: the memory that a guest will need (`num_guests`)."""
+    if device.type == "cpu":
+        return warm(contenders, inputs), 0
+    torch.cuda.reset_peak_memory_stats(device)
+    return warm(contenders, inputs), torch.cuda.max_memory_allocated(device)
 
 
 def _samples(

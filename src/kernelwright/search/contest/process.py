@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from kernelwright.core.record import Record
 from kernelwright.timing.stages import stage
@@ -53,15 +55,7 @@ class ContestProcess:
         """
         # Mostly the process was started ahead. Else the contest pays for its imports.
         process = self._running()
-        try:
-            answer, log = process.communicate(json.dumps(job), timeout=for_s)
-            is_late = False
-        except subprocess.TimeoutExpired:
-            is_late = True
-        finally:
-            kill_group(process)  # also after its end: Inductor's workers may still run
-        if is_late:
-            answer, log = process.communicate()  # what was written before the kill
+        answer, log, is_late = communicated(process, job, for_s)
         self.close()
         lines = answer.splitlines(keepends=True)
         if lines and not lines[-1].endswith("\n"):
@@ -73,22 +67,48 @@ class ContestProcess:
                 f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
                 " budget ended."
             )
-        # The last line of a traceback names the error.
-        reason = (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-        return f"torch.compile was not timed: the process that times it failed: {short(reason)}"
+        reason = short(reason_of(process, log))
+        return f"torch.compile was not timed: the process that times it failed: {reason}"
 
     def _running(self) -> "subprocess.Popen[str]":
         if self._process is None:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",  # what the user's code prints, or what a kill cut off
-                start_new_session=True,  # Inductor's workers are killed with it
-            )
+            self._process = started(self._command, stdout=subprocess.PIPE)
         return self._process
+
+
+def started(command: Sequence[str], **options: Any) -> "subprocess.Popen[str]":
+    """Start a process that reads a job from its standard input, with further options of Popen."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",  # what the user's code prints, or what a kill cut off
+        start_new_session=True,  # Inductor's workers are killed with it
+        **options,
+    )
+
+
+def communicated(
+    process: "subprocess.Popen[str]", job: Record, for_s: float
+) -> tuple[str, str, bool]:
+    """Give a process its job, wait for its end, and kill it after `for_s` seconds.
+
+    Returns:
+        Output and errors, and whether the process was killed.
+    """
+    try:
+        return *process.communicate(json.dumps(job), timeout=for_s), False
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        return *process.communicate(), True  # what was written before the kill
+    finally:
+        kill_group(process)  # also after its end: Inductor's workers may still run
+
+
+def reason_of(process: "subprocess.Popen[str]", log: str) -> str:
+    """Why a process failed: the last line of a traceback names the error."""
+    return (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
 
 
 def kill_group(process: "subprocess.Popen[str]") -> None:

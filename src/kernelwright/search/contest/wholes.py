@@ -27,6 +27,8 @@ from kernelwright.verify.tasks.task import Task
 SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
 SCALED_DOWN = "judged on the program scaled down: there is no GPU for its real sizes"
+NOT_JUDGED = "Other combinations of the kernels were not judged."
+CUT = "The whole module with its kernels was not judged to the end: the kernels are not used."
 COMPARING_SHARE = 0.4
 """The largest share of the time after tuning that comparing the forms takes."""
 
@@ -108,17 +110,14 @@ class Wholes:
             variant, num_back = waiting.popleft()
             # The first whole is judged in any case, or the search would have no verdict at all.
             if self.refused and self._is_late():
-                self.left_out.append("Other combinations of the kernels were not judged.")
+                self.left_out.append(NOT_JUDGED)
                 break
             if not self._may_win(variant):
                 continue
             try:
                 whole = self._judged(variant, target)
             except OutOfTime:
-                self.left_out.append(
-                    "The whole module with its kernels was not judged to the end: the kernels are"
-                    " not used."
-                )
+                self.left_out.append(CUT)
                 break
             if self.wins(whole):
                 return whole
@@ -149,15 +148,12 @@ class Wholes:
             if entry is None or contest.is_beaten(name):
                 continue
             if self.refused and self._is_late():
-                self.left_out.append("Other combinations of the kernels were not judged.")
+                self.left_out.append(NOT_JUDGED)
                 break
             try:
                 whole = self._judged_entry(entry, contest, target)
             except OutOfTime:
-                self.left_out.append(
-                    "The whole module with its kernels was not judged to the end: the kernels are"
-                    " not used."
-                )
+                self.left_out.append(CUT)
                 break
             if whole.verdict.accepted:
                 return whole

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil, sqrt
 
+from kernelwright.programs.traffic import LAUNCH_S
 from kernelwright.teacher.contraction.parts import ROUNDED, Product, ProductSchedule
 
 NUM_SMS = 132
 """The processors of an H200; twice as many programs keep the GPU busy."""
-# 90% of the 4.8 TB/s that an H200 has by its data sheet.
-BYTES_PER_S = 4.3e12
-LAUNCH_S = 4e-6
+TILED_BYTES_PER_S = 4.3e12
+"""90% of the 4.8 TB/s that an H200 has by its data sheet. Ranks tiles of one product only, and is
+no measured throughput as that of the cost model."""
 SHARED_BYTES = 227 << 10
 """The shared memory of one program on Hopper."""
 _FLOPS_PER_S = {
@@ -163,7 +164,7 @@ def estimate_s(product: Product, schedule: ProductSchedule, memory_s: float) -> 
     if schedule.split_k > 1:
         # Each partial sum is written once and read once, 4 bytes each time.
         batches = product.lengths.get("b", 1)
-        extra_s = LAUNCH_S + 8 * schedule.split_k * batches * m * n / BYTES_PER_S
+        extra_s = LAUNCH_S + 8 * schedule.split_k * batches * m * n / TILED_BYTES_PER_S
     compute_s = waves * tile_flops / flops_per_s / efficiency
     # Whether walking tiles pays is for measuring to say: beside the best, not in their place.
     unsure = _WALKED if schedule.programs else 1.0

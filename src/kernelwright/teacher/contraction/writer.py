@@ -11,15 +11,15 @@ from math import ceil
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
+from kernelwright.programs.traffic import LAUNCH_S
 from kernelwright.teacher.contraction.contraction import CONTRACTIONS, Contraction, find
 from kernelwright.teacher.contraction.forms import tile_forms
 from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.contraction.row_reduce import reduces_rows, row_reduce
 from kernelwright.teacher.contraction.rows import rows
 from kernelwright.teacher.contraction.schedules import (
-    BYTES_PER_S,
-    LAUNCH_S,
     NUM_SMS,
+    TILED_BYTES_PER_S,
     estimate_s,
     fitted,
     tile_schedules,
@@ -96,7 +96,7 @@ def _estimate_s(product: Contraction, form: Form, schedule: ProductSchedule) -> 
     """Coarse time of a candidate in seconds, for ranking only."""
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     k, batches = product.lengths["k"], product.lengths.get("b", 1)
-    memory_s = batches * (m * k + k * n + m * n) * product.element_bytes / BYTES_PER_S
+    memory_s = batches * (m * k + k * n + m * n) * product.element_bytes / TILED_BYTES_PER_S
     if form is not rows:
         return estimate_s(product, schedule, memory_s)
     programs = batches * ceil(max(m, n) / schedule.block_m)

@@ -12,11 +12,11 @@ from math import ceil, prod
 from kernelwright.ops.operator import Layout
 from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Program
+from kernelwright.programs.traffic import LAUNCH_S
 from kernelwright.teacher.contraction.forms import TileForm, tile_forms, tiled
 from kernelwright.teacher.contraction.parts import ROUNDED, ProductSchedule
 from kernelwright.teacher.contraction.schedules import (
-    BYTES_PER_S,
-    LAUNCH_S,
+    TILED_BYTES_PER_S,
     estimate_s,
     tile_schedules,
 )
@@ -309,7 +309,9 @@ def _estimate_s(item: _Item) -> float:
     operand_types = [
         product.program.type_of(side.value) for side in (product.image, product.weights)
     ]
-    memory_s = sum(operand.num_bytes for operand in (*operand_types, product.out)) / BYTES_PER_S
+    memory_s = (
+        sum(operand.num_bytes for operand in (*operand_types, product.out)) / TILED_BYTES_PER_S
+    )
     lays = Layout.CHANNELS_LAST if product.pixels == "m" else Layout.CONTIGUOUS
     # Of a copied image the loads along channels outweigh the stores.
     wanted = Layout.CHANNELS_LAST if item.is_copied else product.out.layout

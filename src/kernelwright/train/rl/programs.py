@@ -168,10 +168,7 @@ def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
 def _is_whole(file: Path, number: int) -> bool:
     """Whether a file has all programs. A resumed run keeps the programs that it began with, even if
     another version of kernelwright drew them."""
-    record.cut_torn_line(file)
-    if not file.exists():
-        return False
-    return sum(line.get("record") in SETTLED for line in record.read(file)) == number
+    return sum(line.get("record") in SETTLED for line in record.resumed(file)) == number
 
 
 def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
@@ -182,8 +179,6 @@ def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
         UsageError: a file is missing or broken, or has no program.
     """
     for path in [part for file in files for part in _parts(file)]:
-        if not path.is_file():
-            raise UsageError("no such file", file=str(path), remedy="give a JSONL of programs")
         has_programs = False
         for line in record.read(path):
             if (source := _source(line)) is not None:

@@ -20,7 +20,7 @@ from kernelwright.rewards.rewards import (
     RewardSettings,
 )
 from kernelwright.train import recipe as supervised
-from kernelwright.train.recipe import Decay, Dtype, TrainingBudget
+from kernelwright.train.recipe import Decay, Dtype, TrainingBudget, check_positive
 
 LOCAL = "local"
 """The policy of answers that the learning model writes itself, in this process."""
@@ -262,7 +262,7 @@ class RlRecipe(strict.Recipe):
     checkpoints: RlCheckpointSettings = RlCheckpointSettings()
 
     def __post_init__(self) -> None:
-        _check_positive(
+        check_positive(
             {
                 "rollouts.programs": self.rollouts.programs,
                 "rollouts.temperature": self.rollouts.temperature,
@@ -384,9 +384,3 @@ class RlRecipe(strict.Recipe):
             )
         if not (self.programs.files or self.programs.draw or rollouts.pool):
             raise UsageError("no programs to learn from", remedy="give programs.files or .draw")
-
-
-def _check_positive(values: Mapping[str, float]) -> None:
-    for name, value in values.items():
-        if value <= 0:
-            raise UsageError(f"{name} = {value}", remedy="give a number above 0")

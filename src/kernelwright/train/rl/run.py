@@ -19,7 +19,7 @@ from kernelwright.programs.program import Program
 from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.folder import EndedPart, Start, find_start, open_folder
 from kernelwright.train.process import beside_others, this_process
-from kernelwright.train.records import LIBRARIES, RECORDS, cut_after
+from kernelwright.train.records import RECORDS, cut_after, part_of
 from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.practice import Practice
 from kernelwright.train.rl.programs import TrainingPrograms, programs_of
@@ -106,7 +106,10 @@ def train_rl(
         trainer.use_budget(start)
         if is_main:
             with disk_may_be_full(folder):
-                _record_end(folder, trainer)
+                seconds, num_processes = trainer.standing.seconds, process.num_processes
+                gpu_hours = seconds * num_processes / 3600 if torch.cuda.is_available() else None
+                figures = {"gpu_hours": gpu_hours, "best_score": trainer.standing.best_score}
+                record.append(folder / RECORDS, [trainer.summary(figures)])
     return EndedPart(trainer.standing, trainer.pace.stopped_by, is_main)
 
 
@@ -157,25 +160,12 @@ def _rounds(
 
 def _record_part(recipe: RlRecipe, folder: Path, rounds: Rounds, start: Start) -> None:
     # Steps after the checkpoint are trained again: without the cut they would be recorded twice.
-    lost = 0
-    for name in (RECORDS, AUDITS, EXAMPLES):
-        if (folder / name).exists():
-            lost = max(lost, cut_after(folder / name, start.standing.step))
-    programs = rounds.practice.programs
-    head = {
-        "record": "part",
-        "command": "train rl",
-        "from_step": start.standing.step,
-        "from": start.folder and start.folder.name,
-        "optimizer_began": start.standing.optimizer_began,
-        "steps_trained_again": lost,
-        "steps": recipe.budget.steps,
-        "processes": this_process().num_processes,
-        "recipe": recipe.to_json(),
-        "data": _facts(programs),
-        "environment": record.environment(LIBRARIES),
-    }
-    record.append(folder / RECORDS, [head])
+    files = [folder / name for name in (RECORDS, AUDITS, EXAMPLES)]
+    lost = max(cut_after(file, start.standing.step) for file in files)
+    data = _facts(rounds.practice.programs)
+    steps = recipe.budget.steps
+    part = part_of(recipe, start, command="train rl", lost=lost, steps=steps, data=data)
+    record.append(folder / RECORDS, [part])
 
 
 def _facts(programs: TrainingPrograms) -> Record:
@@ -183,19 +173,3 @@ def _facts(programs: TrainingPrograms) -> Record:
         "programs": {f"L{level}": size for level, size in programs.sizes.items()},
         "held_out": {f"L{level}": len(some) for level, some in sorted(programs.held_out.items())},
     }
-
-
-def _record_end(folder: Path, trainer: RolloutTrainer) -> None:
-    standing, gpus = trainer.standing, this_process().num_processes
-    summary = {
-        "record": "summary",
-        "step": standing.step,
-        "tokens": standing.tokens,
-        "seconds": standing.seconds,
-        "gpu_hours": standing.seconds * gpus / 3600 if torch.cuda.is_available() else None,
-        "best_score": standing.best_score,
-        "best_step": standing.best_step,
-        "stopped_by": trainer.pace.stopped_by,
-        "gpu_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
-    }
-    record.append(folder / RECORDS, [summary])

@@ -116,10 +116,8 @@ def _last_line(text: str) -> str:
 
 
 def _done(out: Path | None) -> dict[str, Record]:
-    if out is None or not out.exists():
-        return {}
-    record.cut_torn_line(out)
-    return {line["task"]: line for line in record.read(out) if line["record"] == "lint"}
+    lines = [] if out is None else record.resumed(out)
+    return {line["task"]: line for line in lines if line["record"] == "lint"}
 
 
 def describe(line: Record) -> str:

@@ -30,6 +30,7 @@ from kernelwright.lint.values import NUM_DRAWS, Outputs, Subject, Values, check_
 from kernelwright.programs.lowering.lower import Lowered
 from kernelwright.programs.program import Program
 from kernelwright.programs.resizing.variants import scaled_down
+from kernelwright.verify.judging import device_named
 from kernelwright.verify.room import needed_bytes, parts_bytes
 from kernelwright.verify.tasks.answer import tensors_of
 from kernelwright.verify.tasks.load import available_bytes, load_task
@@ -71,7 +72,7 @@ def lint(
         torch.OutOfMemoryError: it does not fit beside other work on the device.
     """
     begin_s = time.monotonic()
-    where = _device(device)
+    where = device_named(device)
     sketch = load_task(spec, META)
     if isinstance(sketch, ModuleTask):
         sketch = sketch.as_constructed()
@@ -88,14 +89,6 @@ def lint(
             report = _lint_called(spec, sketch, where, budget_s, room)
     seconds = time.monotonic() - begin_s
     return replace(report, task=task_name(spec), device=where.type, seconds=seconds)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("device cuda: there is no CUDA device", remedy="use --device cpu")
-    return torch.device(name)
 
 
 def task_name(spec: str | Path) -> str:

@@ -72,18 +72,3 @@ class JudgeRecipe(JudgeOptions):
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-    def check_same(self, recorded: dict[str, Any], file: str) -> None:
-        """Refuses to go on with a run that was begun under another recipe.
-
-        Raises:
-            UsageError: names the first field that differs.
-        """
-        for key, value in self.to_json().items():
-            if recorded.get(key) != value:
-                raise UsageError(
-                    f"this run was begun with {key} = {recorded.get(key)!r}, not {value!r}",
-                    file=file,
-                    line=1,
-                    remedy="give the recipe it was begun with, or another --out folder",
-                )

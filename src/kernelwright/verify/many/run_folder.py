@@ -34,8 +34,7 @@ class RunFolder:
         self.failed: set[str] = set()
         """Ids of jobs that only ended by failures of ours."""
         self._lock = threading.Lock()
-        record.cut_torn_line(self.records)
-        lines = list(record.read(self.records)) if self.records.exists() else []
+        lines = record.resumed(self.records)
         self._head: Record = {
             "record": "run",
             "command": "verify-many",
@@ -50,7 +49,7 @@ class RunFolder:
                 file=str(self.records),
                 remedy="give another --out folder",
             )
-        recipe.check_same(lines[0]["recipe"], str(self.records))
+        record.check_same(lines[0]["recipe"], recipe.to_json(), str(self.records))
         for line in lines:
             self._note(line)
 

@@ -16,6 +16,7 @@ from kernelwright.verify.tasks.init_inputs import init_inputs_text
 from kernelwright.verify.tasks.oracle import seeded
 from kernelwright.verify.tasks.task import CPU, InputChange, Task, chained
 from kernelwright.verify.tasks.weights import (
+    entries_of,
     move_part_of_weights,
     move_weights,
     redraw_constants,
@@ -225,15 +226,6 @@ def closes_over_parts(module: torch.nn.Module) -> bool:
     """Whether a function with a closure is an attribute of the module or of a submodule."""
     values = (value for part in module.modules() for value in vars(part).values())
     return any(isinstance(value, FunctionType) and value.__closure__ for value in values)
-
-
-def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Returns parameters and buffers by state_dict name; tied ones under each of their names."""
-    entries = [
-        *module.named_parameters(remove_duplicate=False),
-        *module.named_buffers(remove_duplicate=False),
-    ]
-    return {name: tensor.detach() for name, tensor in entries}
 
 
 def _moved_entry(module: torch.nn.Module, *, name: str) -> torch.nn.Module:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.lint.gaps import FLOOR_ULPS
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.resizing.variants import (
@@ -18,7 +19,6 @@ from kernelwright.programs.resizing.variants import (
 from kernelwright.programs.tensors import meta_tensor, torch_dtype
 from kernelwright.verify.tasks.oracle import check_cast, rounded_somehow, seeded
 from kernelwright.verify.tasks.task import InputChange, NudgesOf, Task, chained
-from kernelwright.verify.values.compare import FLOOR_ULPS
 from kernelwright.verify.values.live import Callee
 
 NUM_SHAPES = 2

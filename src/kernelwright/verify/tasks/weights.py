@@ -12,6 +12,15 @@ _STATISTICS = ("_mean", "_var")
 """Ends of the names of running statistics."""
 
 
+def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Returns parameters and buffers by state_dict name; tied ones under each of their names."""
+    entries = [
+        *module.named_parameters(remove_duplicate=False),
+        *module.named_buffers(remove_duplicate=False),
+    ]
+    return {name: tensor.detach() for name, tensor in entries}
+
+
 def redraw_constants(module: torch.nn.Module, seed: int) -> None:
     """Moves parameters and running statistics that hold a single value by up to 10%, or by 0.1 off
     zero.

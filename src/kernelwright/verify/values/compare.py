@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelwright.core.verdict import Code, ErrorFigures, Precision
+from kernelwright.lint.gaps import FEW, FLOOR_ULPS, MAX_FACTOR, RMS_FACTOR, effective
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -66,19 +67,8 @@ class Comparison:
     mismatch: Mismatch | None
 
 
-RMS_FACTOR, MAX_FACTOR = 2.0, 4.0
-"""Error allowed, as a multiple of the reference's: another order of summation, another exp."""
-FLOOR_ULPS = {
-    torch.float64: (64.0, 1024.0),  # the oracle is the reference: only the order of sums differs
-    torch.float32: (8.0, 32.0),  # 9.5e-7, 3.8e-6: a loop of 1,000 partial sums; ex2.approx
-    torch.float16: (0.5, 2.0),  # one rounding of the result is 0.3 and 0.5
-    torch.bfloat16: (0.5, 2.0),
-}
-"""(rms, max) always allowed, in units of the output dtype's eps."""
 NEAR = 0.1
 """The relative error at which a finite answer is right where the reference overflows."""
-FEW = 3.0
-"""An rms error over n elements that carry the answer may be 1 + FEW / sqrt(n) times as large."""
 KERNELBENCH_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 KERNELBENCH_HALF_TOLERANCE = 1e-2
 
@@ -322,7 +312,7 @@ class _Sizes:
         self.num_stray, self.num_missing = int(stray), int(missing)
         self.num_adrift, self.num_lost = int(adrift), int(lost)
         self.count, self.rms, self.excess, *errors = rest
-        self.effective = _effective(squares, fourths, max(self.count, 1.0))
+        self.effective = effective(squares, fourths, self.count)
         half = len(errors) // 2
         self.squares, self.largest = errors[:half], errors[half:]
         """By answer: the candidate's, the reference's, what else is tolerated."""
@@ -452,13 +442,7 @@ def effective_count(output: torch.Tensor) -> float:
     for (y,) in _chunks(output):
         sums += torch.stack(_energy(y, y))
     squares, fourths, _ = sums.tolist()
-    return _effective(squares, fourths, float(max(output.numel(), 1)))
-
-
-def _effective(squares: float, fourths: float, count: float) -> float:
-    # Fourth powers overflow above 1e77 and vanish below 1e-81: then all elements count.
-    effective = squares * squares / fourths if fourths else math.inf
-    return effective if math.isfinite(effective) else count
+    return effective(squares, fourths, output.numel())
 
 
 def _figures(sizes: _Sizes, dtype: torch.dtype) -> ErrorFigures:

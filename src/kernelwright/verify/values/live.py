@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map
 from kernelwright.sandbox.shared.tensors import flatten
 from kernelwright.verify.tasks.answer import ReferenceAnswer, tensors_of
 from kernelwright.verify.tasks.oracle import called_in_double, doubled, seeded
+from kernelwright.verify.tasks.weights import entries_of
 from kernelwright.verify.values.compare import Expected
 
 Callee = Callable[..., object]
@@ -152,13 +153,7 @@ def _versions(values: Iterable[tuple[Any, Any]]) -> dict[Any, int]:
 def _state(call: Callee) -> State:
     """Returns parameters and buffers by name, also under each name of a tied one. A plain function
     has none."""
-    if not isinstance(call, torch.nn.Module):
-        return {}
-    entries = [
-        *call.named_parameters(remove_duplicate=False),
-        *call.named_buffers(remove_duplicate=False),
-    ]
-    return {name: tensor.detach() for name, tensor in entries}
+    return entries_of(call) if isinstance(call, torch.nn.Module) else {}
 
 
 def _copy_of(state: State) -> State:
