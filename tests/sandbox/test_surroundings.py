@@ -207,6 +207,31 @@ def test_outputs_that_a_later_call_writes_are_reported_until_they_are_let_go(gue
     assert guest.run("candidate", GuestCall([x], seed=1)).overwritten == ()
 
 
+def test_calls_whose_outputs_the_candidate_keeps_are_counted(guest):
+    guest.load(
+        "import torch\nkept = []\narena = torch.zeros(100)\n"
+        "def fused_operator(x, how):\n"
+        "    y = arena[:3] if how == 2 else x + 1\n"
+        "    kept.extend([y] * (how == 1))\n"
+        "    return [y, x + 2]\n"
+    )
+    for how, calls in ((0, 0), (1, 3), (2, 3)):
+        for _ in range(3):
+            guest.run("candidate", GuestCall([torch.ones(3), how], seed=1, is_held=True))
+        assert guest.let_go() == calls
+
+
+def test_memory_that_the_candidate_keeps_is_measured_after_each_held_call(guest):
+    guest.load(
+        "import torch\nkept = []\n"
+        "def fused_operator(x):\n    kept.append(x.new_zeros(100))\n    return [x.clone()]\n"
+    )
+    call = GuestCall([torch.ones(3)], seed=1, is_held=True)
+    assert [guest.run("candidate", call).kept_bytes for _ in range(3)] == [400, 800, 1200]
+    guest.let_go()
+    assert guest.run("candidate", replace(call, is_held=False)).kept_bytes == 0
+
+
 # -- what a call left
 
 

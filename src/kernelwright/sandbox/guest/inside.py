@@ -188,10 +188,9 @@ class Inside:
 
     def forget(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Drops a candidate and all that was kept for it."""
-        loaded = self.loaded.pop(request["name"], None)
         self.kept, self.used, self.outputs, self.result = [], [], [], None
         self.held.let_go()
-        if loaded is not None:
+        if (loaded := self.loaded.pop(request["name"], None)) is not None:
             candidate.unload(loaded)
         del loaded
         gc.collect()  # what was there before is frozen: this sees the candidate's objects alone
@@ -237,9 +236,9 @@ class Inside:
         return {"attributes": self._instances(request).attributes(request["instance"])}, []
 
     def let_go(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Frees the outputs of calls that were kept."""
-        self.held.let_go()
-        return {}, []
+        """Frees the outputs of calls that were kept, and answers of how many calls they live on."""
+        self._let_results_go()
+        return {"kept": self.held.let_go()}, []
 
     def state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         entries = self._instances(request).entries(request["instance"])
@@ -308,14 +307,14 @@ class Inside:
         called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
         self._synchronize()
         overwritten = self.held.overwritten(called.outputs)
-        if request["is_held"]:
-            self.held.add(called.outputs)
+        ours = [*self.kept, *self.used, called.flags]
+        kept_bytes = self.held.add(called.outputs, ours) if request["is_held"] else 0
         wanted = [torch.Tensor.detach(self.used[i]) for i in request["wanted_inputs"]]
         answer = called.answer(called.flags.tolist(), self.attester.brief(called.num_unfinished))
         answer["changed"] += late
         self.outputs = called.outputs + wanted
         answer["outputs"] += [TensorMeta.of(tensor).to_json() for tensor in wanted]
-        return answer | {"overwritten": overwritten}, []
+        return answer | {"overwritten": overwritten, "kept_bytes": kept_bytes}, []
 
     def _let_results_go(self) -> None:
         self.outputs, self.result = [], None

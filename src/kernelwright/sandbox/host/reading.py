@@ -71,6 +71,7 @@ def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
         "shared": _pairs(answer.get("shared", ())),
         "held": tuple(map(count, answer.get("held", ()))),
         "overwritten": tuple(map(count, answer.get("overwritten", ()))),
+        "kept_bytes": count(answer.get("kept_bytes", 0)),
         "overrun": bool(answer.get("overrun")),
         "process": process_state(answer["process"]),
     }
