@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from kernelwright.sandbox.guest.disguise import disguised
+from kernelwright.sandbox.guest.interpreter.order import program_order
 from kernelwright.sandbox.shared.manner import MAX_THREADS, Manner
 
 _loaded_before = frozenset(sys.modules)
@@ -127,7 +128,7 @@ def surrounded(manner: Manner) -> Iterator[None]:
     try:
         # `inference_mode(False)` would turn grad mode on.
         inference = torch.inference_mode() if manner.is_inference else nullcontext()
-        with grad_mode(has_grad=manner.has_grad), inference:
+        with grad_mode(has_grad=manner.has_grad), inference, program_order(manner.order_seed):
             yield
             # Compared here: a call may set what was the value at birth, as one thread.
             _note("torch.get_num_threads()", manner.num_threads, torch.get_num_threads())
