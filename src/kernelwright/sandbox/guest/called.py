@@ -9,6 +9,7 @@ import torch
 
 from kernelwright.sandbox.guest.instances import Instances, overlap
 from kernelwright.sandbox.guest.witness import Witness
+from kernelwright.sandbox.shared.manner import Manner
 from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span, flatten
 
 
@@ -28,17 +29,43 @@ class DescribedCall:
         return {**self.facts, **seen}
 
 
-def observed_results(
-    result: object, instances: Instances, instance: int
-) -> tuple[str, list[torch.Tensor], list[torch.Tensor], dict[str, int]]:
-    """Returns the structure of results, their tensors, the parameters and buffers, and the
-    operators that ran meanwhile: objects of a candidate's own classes may compute when they are
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results of a call, as the guest looks at them."""
+
+    structure: str
+    outputs: list[torch.Tensor]
+    marks: dict[str, list[int]]
+    """Numbers of outputs with marks of autograd that nothing in the call asks for."""
+    state: list[torch.Tensor]
+    """Parameters and buffers."""
+    operators: dict[str, int]
+    """Operators that ran meanwhile: objects of a candidate's own classes may compute when they are
     looked at."""
+
+
+def observed_results(
+    result: object, instances: Instances, instance: int, manner: Manner, inputs: list[Any]
+) -> Results:
+    """Returns the results of a call under these surroundings."""
     with Witness() as witness:
         structure, leaves = flatten(result)
-        outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        marks = {
+            "inference": indices(
+                [torch.Tensor.is_inference(y) and not manner.is_inference for y in tensors]
+            ),
+            "grad": indices([_asks_for_gradients(y, inputs) for y in tensors]),
+        }
+        outputs = [torch.Tensor.detach(tensor) for tensor in tensors]
         state = [tensor for _, _, tensor in instances.entries(instance)]
-    return structure, outputs, state, witness.seen()
+    return Results(structure, outputs, marks, state, witness.seen())
+
+
+def _asks_for_gradients(output: torch.Tensor, inputs: list[Any]) -> bool:
+    """Whether a tensor that is no parameter and no input requires gradients of its own."""
+    is_own = type(output) is torch.Tensor and not any(output is value for value in inputs)
+    return is_own and output.is_leaf and output.requires_grad
 
 
 def described(
@@ -113,11 +140,35 @@ def no_flag(device: torch.device) -> torch.Tensor:
 
 Layout = tuple[object, ...]
 """How a tensor object lies on its storage, and on which."""
+_MAX_BESIDE_BYTES = 4 * _ALIGNMENT * _MAX_OFFSET
+"""A storage with more memory beside its tensor is not compared: a guarded zone is larger."""
 
 
-def layouts(values: list[Any]) -> list[Layout]:
-    """Returns the layout of each tensor; any other value has an empty one."""
-    return [_layout(value) if isinstance(value, torch.Tensor) else () for value in values]
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An input before a call."""
+
+    layout: Layout
+    beside: torch.Tensor
+    """The bytes of the storage that lie before and behind the tensor."""
+
+
+def placed(values: list[Any]) -> list[Placed | None]:
+    """Returns the place of each tensor; None for any other value."""
+    return [
+        Placed(_layout(value), _beside(value)) if isinstance(value, torch.Tensor) else None
+        for value in values
+    ]
+
+
+def _beside(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns a copy of the bytes of a storage outside of the tensor's span."""
+    storage = torch.Tensor.untyped_storage(tensor)
+    whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    begin, span_bytes = tensor.storage_offset() * tensor.itemsize, TensorMeta.of(tensor).span_bytes
+    if len(whole) - span_bytes > _MAX_BESIDE_BYTES:
+        return whole[:0]
+    return torch.cat([whole[:begin], whole[begin + span_bytes :]])
 
 
 def _layout(tensor: torch.Tensor) -> Layout:
@@ -128,24 +179,33 @@ def _layout(tensor: torch.Tensor) -> Layout:
 
 
 def changed(
-    kept: list[Any], used: list[Any], device: torch.device, before: list[Layout] | None = None
+    kept: list[Any],
+    used: list[Any],
+    device: torch.device,
+    before: Sequence[Placed | None] = (),
 ) -> list[torch.Tensor]:
-    """Returns, for each input, whether its bytes or its layout changed; does not wait for the GPU.
+    """Returns, for each input, whether its bytes, its layout or the memory beside it changed; does
+    not wait for the GPU.
 
     Args:
-        before: layouts of `used` before the call; where there are none, storages are not compared.
+        before: places of `used` before the call; where there are none, storages are not compared.
     """
-    pairs = zip(kept, used, before or [()] * len(kept), strict=True)
+    pairs = zip(kept, used, before or [None] * len(kept), strict=True)
     return [_is_changed(*pair, device) for pair in pairs]
 
 
-def _is_changed(kept: Any, used: Any, before: Layout, device: torch.device) -> torch.Tensor:
+def _is_changed(kept: Any, used: Any, before: Placed | None, device: torch.device) -> torch.Tensor:
     if not isinstance(kept, torch.Tensor):
         return no_flag(device)
     now = _layout(used)
-    if now[0] != TensorMeta.of(kept) or now != (before or now):
+    if now[0] != TensorMeta.of(kept):
         return ~no_flag(device)
-    return (flat_span(kept) != flat_span(used)).any()
+    differs = (flat_span(kept) != flat_span(used)).any()
+    if before is None:
+        return differs
+    if now != before.layout:
+        return ~no_flag(device)
+    return differs | (before.beside != _beside(used)).any()
 
 
 def changed_by(action: Callable[[], None], inputs: list[Any]) -> list[int]:

@@ -31,10 +31,10 @@ from kernelwright.sandbox.guest.called import (
     described,
     described_timed,
     fit,
-    layouts,
     no_flag,
     observed_results,
     offset_copy,
+    placed,
     require_gradients,
 )  # fmt: skip
 from kernelwright.sandbox.guest.crossings import Crossings, counted
@@ -301,8 +301,7 @@ class Inside:
             torch.cuda.synchronize()
 
     def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Calls a candidate once, and describes outputs and process. Inputs of the call before
-        that change when its results die count as changed, too."""
+        """Calls a candidate once. Inputs that change when the last results die are changed, too."""
         late = changed_by(self._let_results_go, self.used)
         called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
         self._synchronize()
@@ -345,7 +344,7 @@ class Inside:
         has_zones = self.role == "cuda" and manner.is_watched and not manner.keeps_objects
         zones = RedZones(self.device) if has_zones else None
         inputs = self._given(kept, manner, zones)
-        before = layouts(inputs)
+        before = placed(inputs)
         if self.role == "cuda" and manner.is_watched:
             watch.poison_allocator(self.device, poison)
         self.launches.reset(skipped)
@@ -365,7 +364,8 @@ class Inside:
             else:
                 result = self._witnessed(loaded.call(instance), inputs, operators)
         self.result = result  # a user holds it too: what happens at its end comes after the copy
-        structure, outputs, state, late = observed_results(result, loaded.instances, instance)
+        results = observed_results(result, loaded.instances, instance, manner, inputs)
+        outputs, late = results.outputs, results.operators
         if crossings is not None:
             crossings.end(outputs)
             late = {**crossings.notes, **late}
@@ -375,7 +375,8 @@ class Inside:
             flags=torch.stack([overrun, *changed(kept, inputs, self.device, before)]),
             num_unfinished=self.launches.unfinished(),
             facts={
-                **described(structure, outputs, inputs, state),
+                **described(results.structure, outputs, inputs, results.state),
+                **results.marks,
                 "launches": dict(self.launches.counts),
                 "suppressed": dict(self.launches.suppressed),
                 "operators": {**operators, **late, **self.launches.operators},

@@ -123,6 +123,10 @@ class Ran:
     """Pairs of outputs that share memory, the smaller number first."""
     held: tuple[int, ...] = ()
     """Outputs that share memory with a parameter or buffer."""
+    inference: tuple[int, ...] = ()
+    """Outputs that are inference tensors, outside of inference mode."""
+    grad: tuple[int, ...] = ()
+    """Outputs that require gradients of their own, and are no inputs or parameters."""
     overwritten: tuple[int, ...] = ()
     """Outputs that earlier calls returned and that this call wrote to, or shares memory with."""
     kept_bytes: int = 0
