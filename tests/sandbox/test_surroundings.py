@@ -263,6 +263,14 @@ def test_writes_to_memory_beside_an_input_are_reported(guest):
     assert changed == {(0,)}
 
 
+def test_an_input_that_requires_gradients_afterwards_is_changed(guest):
+    guest.load("def fused_operator(x, y):\n    y.requires_grad_()\n    return [x + 1]\n")
+    call = GuestCall([torch.zeros(3), torch.zeros(3)], seed=1)
+    assert guest.run("candidate", call).changed_inputs == (1,)
+    kept = replace(call, manner=replace(WATCHED, is_inference=True))
+    assert guest.run("candidate", kept).changed_inputs == ()
+
+
 def test_outputs_that_autograd_refuses_are_described(guest):
     guest.load(
         "import torch\n"

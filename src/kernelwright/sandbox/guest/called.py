@@ -139,7 +139,7 @@ def no_flag(device: torch.device) -> torch.Tensor:
 
 
 Layout = tuple[object, ...]
-"""How a tensor object lies on its storage, and on which."""
+"""How a tensor object lies on its storage, on which, and whether it requires gradients."""
 _MAX_BESIDE_BYTES = 4 * _ALIGNMENT * _MAX_OFFSET
 """A storage with more memory beside its tensor is not compared: a guarded zone is larger."""
 
@@ -172,10 +172,11 @@ def _beside(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _layout(tensor: torch.Tensor) -> Layout:
+    requires_grad = tensor.requires_grad
     tensor = torch.Tensor.detach(tensor)  # has no attributes of a candidate's
     storage = tensor.untyped_storage()
     place = (tensor.storage_offset(), storage.data_ptr(), storage.nbytes())
-    return TensorMeta.of(tensor), *place, tensor.is_conj(), tensor.is_neg()
+    return TensorMeta.of(tensor), *place, tensor.is_conj(), tensor.is_neg(), requires_grad
 
 
 def changed(

@@ -1,17 +1,20 @@
 """Guest side: the programs of a launch run in another order than the interpreter's.
 
 A GPU runs programs in any order, and the interpreter one after the other. There a program could
-use what the program before has stored, without waiting for it. Kernels that wait for each other
-need the order, so kernels with atomic operations or volatile loads keep it.
+use what the program before has stored, without waiting for it. Programs that wait for each other
+need the order: they load in a loop until another program has stored. So kernels with such loops
+and with atomic operations or volatile loads keep the order.
 """
 
+import dis
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import CodeType, ModuleType
+from contextlib import contextmanager, suppress
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from triton.runtime import interpreter as stock
+from triton.runtime.jit import KernelInterface
 
 _WAITS = ("atomic", "volatile", "cache_modifier", "inline_asm")
 """Parts of names in kernels by which programs wait for each other."""
@@ -77,28 +80,56 @@ def install() -> None:
 
 
 def waits(kernel: Any) -> bool:
-    """Whether programs of a kernel may wait for each other, by the names in the kernel and in the
-    functions that it calls."""
+    """Whether programs of a kernel may wait for each other, by names and loops in the kernel and in
+    the functions that it calls."""
+    functions = list(_functions(kernel))
+    codes = [function.__code__ for function in functions if not _is_of_triton(function)]
+    words = {function.__name__ for function in functions}.union(*map(_words, codes))
+    is_waiting = any(wait in word for word in words for wait in _WAITS)
+    return is_waiting and any(map(_loops_until, codes))
+
+
+def _functions(kernel: Any) -> Iterator[FunctionType]:
+    """Yields the function of a kernel, and all functions that its code names. The code of Triton's
+    own functions is not read."""
     todo, seen = [kernel], set[int]()
     while todo:
         function = todo.pop()
-        function = getattr(function, "__func__", function)  # of a static method
-        function = getattr(function, "fn", function)  # of a kernel
-        code = getattr(function, "__code__", None)
-        if id(function) in seen or not isinstance(code, CodeType):
+        # By their types: attributes of the candidate's own classes may run code.
+        if type(function) is staticmethod:
+            function = function.__func__
+        while issubclass(type(function), KernelInterface):
+            function = function.fn
+        if type(function) is not FunctionType or id(function) in seen:
             continue
         seen.add(id(function))
-        words = set(_words(code))
+        yield function
+        if _is_of_triton(function):
+            continue
+        words = set(_words(function.__code__))
         values = [function.__globals__[name] for name in words if name in function.__globals__]
-        values += [cell.cell_contents for cell in function.__closure__ or ()]
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # the cell is empty
+                values.append(cell.cell_contents)
         # Functions may lie in a class or in another module.
-        for space in [value for value in values if isinstance(value, type | ModuleType)]:
+        for space in [value for value in values if issubclass(type(value), type | ModuleType)]:
             values += [value for name, value in vars(space).items() if name in words]
-        words |= {str(getattr(value, "__name__", "")) for value in values}
-        if any(wait in word for word in words for wait in _WAITS):
-            return True
         todo += values
-    return False
+
+
+def _is_of_triton(function: FunctionType) -> bool:
+    return str(function.__module__).startswith("triton.")
+
+
+def _loops_until(code: CodeType) -> bool:
+    """Whether a code has a loop with a condition: a jump backwards that is no `for`."""
+    instructions = {step.offset: step for step in dis.get_instructions(code)}
+    back = [
+        instructions[step.argval]
+        for step in instructions.values()
+        if "JUMP" in step.opname and isinstance(step.argval, int) and step.argval < step.offset
+    ]
+    return any(target.opname != "FOR_ITER" for target in back)
 
 
 def _words(code: CodeType) -> Iterator[str]:
