@@ -45,27 +45,24 @@ class Results:
 
 
 def observed_results(
-    result: object, instances: Instances, instance: int, manner: Manner, inputs: list[Any]
+    result: object, instances: Instances, instance: int, manner: Manner
 ) -> Results:
     """Returns the results of a call under these surroundings."""
     with Witness() as witness:
         structure, leaves = flatten(result)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        marks = {
-            "inference": indices(
-                [torch.Tensor.is_inference(y) and not manner.is_inference for y in tensors]
-            ),
-            "grad": indices([_asks_for_gradients(y, inputs) for y in tensors]),
-        }
+        marks = {"inference": indices([torch.Tensor.is_inference(tensor) for tensor in tensors])}
+        marks["grad"] = indices([_asks_for_gradients(tensor) for tensor in tensors])
+        if manner.is_inference:  # inputs require gradients there, and so do outputs that show them
+            marks = {name: [] for name in marks}
         outputs = [torch.Tensor.detach(tensor) for tensor in tensors]
         state = [tensor for _, _, tensor in instances.entries(instance)]
     return Results(structure, outputs, marks, state, witness.seen())
 
 
-def _asks_for_gradients(output: torch.Tensor, inputs: list[Any]) -> bool:
-    """Whether a tensor that is no parameter and no input requires gradients of its own."""
-    is_own = type(output) is torch.Tensor and not any(output is value for value in inputs)
-    return is_own and output.is_leaf and output.requires_grad
+def _asks_for_gradients(output: torch.Tensor) -> bool:
+    """Whether a tensor that is no parameter and no result requires gradients."""
+    return type(output) is torch.Tensor and output.is_leaf and output.requires_grad
 
 
 def described(

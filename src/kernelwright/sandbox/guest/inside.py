@@ -364,7 +364,7 @@ class Inside:
             else:
                 result = self._witnessed(loaded.call(instance), inputs, operators)
         self.result = result  # a user holds it too: what happens at its end comes after the copy
-        results = observed_results(result, loaded.instances, instance, manner, inputs)
+        results = observed_results(result, loaded.instances, instance, manner)
         outputs, late = results.outputs, results.operators
         if crossings is not None:
             crossings.end(outputs)

@@ -126,7 +126,7 @@ class Ran:
     inference: tuple[int, ...] = ()
     """Outputs that are inference tensors, outside of inference mode."""
     grad: tuple[int, ...] = ()
-    """Outputs that require gradients of their own, and are no inputs or parameters."""
+    """Outputs that require gradients of their own, outside of inference mode."""
     overwritten: tuple[int, ...] = ()
     """Outputs that earlier calls returned and that this call wrote to, or shares memory with."""
     kept_bytes: int = 0
