@@ -43,7 +43,7 @@ from kernelwright.verify.tasks.module_task import ModuleTask, closes_over_parts
 from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.trial import REFUSALS, Trial
 from kernelwright.verify.values.compare import compare
-from kernelwright.verify.values.live import Live
+from kernelwright.verify.values.live import Live, num_tensors
 
 WAYS = ("copy", "load_state_dict", "copy")
 DROP_IN_WAYS = (*WAYS, "data")
@@ -123,19 +123,20 @@ class _Life:
         say(inputs=first)
         for other in self._alike(first):
             say(inputs=other)
-        self._check_kept(self._end(sides))
+        self._check_kept(sides.reference, self._end(sides))
 
-    def _check_kept(self, num_calls: int) -> None:
+    def _check_kept(self, reference: Live, num_calls: int) -> None:
         """Checks the memory that the candidate keeps after the calls in a row. A ring of buffers
         returns the memory of an output again in some later call, and a memo grows with each call.
 
         Args:
+            reference: after the same calls.
             num_calls: calls with outputs whose memory lives on, though nobody else has them.
 
         Raises:
             Rejected: the candidate keeps outputs of too many calls, or more memory after each.
         """
-        if self.has_state or self.keeps_outputs or self._has_hidden_state():
+        if self.has_state or self.keeps_outputs or self._keeps_tensors(reference):
             return
         if num_calls > MAX_KEPT:
             message = f"the candidate keeps the outputs of {num_calls} calls that nobody else holds"
@@ -146,10 +147,15 @@ class _Life:
             remedy = "keep no results, and bound every cache"
             raise Rejected(Stage.PROBE, Code.STATE_DIFFERS, f"{message}; {remedy}")
 
-    def _has_hidden_state(self) -> bool:
-        """Whether calls of the reference change lists, dicts or objects."""
-        base = self.cases.base
-        return isinstance(base, ModuleTask) and base.has_hidden_state(self.cases.rules.device)
+    def _keeps_tensors(self, reference: Live) -> bool:
+        """Whether calls of the reference change lists, dicts or objects, or leave tensors there."""
+        base, device = self.cases.base, self.cases.rules.device
+        if not isinstance(base, ModuleTask):
+            return False
+        now = reference.module_now()
+        if now is None or num_tensors(now) > num_tensors(base.module(device)):
+            return True
+        return base.has_hidden_state(device)
 
     def _alike(self, first: list[Any]) -> Iterator[list[Any]]:
         """Yields inputs that differ little from the inputs before: in another order, exchanged,
