@@ -137,8 +137,8 @@ def no_flag(device: torch.device) -> torch.Tensor:
 
 Layout = tuple[object, ...]
 """How a tensor object lies on its storage, on which, and whether it requires gradients."""
-_MAX_BESIDE_BYTES = 4 * _ALIGNMENT * _MAX_OFFSET
-"""A storage with more memory beside its tensor is not compared: a guarded zone is larger."""
+_MAX_BESIDE_BYTES = 2 * _ALIGNMENT * _MAX_OFFSET
+"""A storage with more memory beside its tensor is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,20 @@ class Placed:
     """An input before a call."""
 
     layout: Layout
-    beside: torch.Tensor
-    """The bytes of the storage that lie before and behind the tensor."""
+    beside: torch.Tensor | None
+    """The bytes of the storage that lie before and behind the tensor. None: not compared."""
 
 
-def placed(values: list[Any]) -> list[Placed | None]:
-    """Returns the place of each tensor; None for any other value."""
+def placed(values: list[Any], *, has_zones: bool) -> list[Placed | None]:
+    """Returns the place of each tensor; None for any other value.
+
+    Args:
+        has_zones: guarded zones lie beside the tensors, which are compared elsewhere.
+    """
     return [
-        Placed(_layout(value), _beside(value)) if isinstance(value, torch.Tensor) else None
+        Placed(_layout(value), None if has_zones else _beside(value))
+        if isinstance(value, torch.Tensor)
+        else None
         for value in values
     ]
 
@@ -203,7 +209,9 @@ def _is_changed(kept: Any, used: Any, before: Placed | None, device: torch.devic
         return differs
     if now != before.layout:
         return ~no_flag(device)
-    return differs | (before.beside != _beside(used)).any()
+    if before.beside is not None:
+        differs = differs | (before.beside != _beside(used)).any()
+    return differs
 
 
 def changed_by(action: Callable[[], None], inputs: list[Any]) -> list[int]:

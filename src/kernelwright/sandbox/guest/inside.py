@@ -344,7 +344,7 @@ class Inside:
         has_zones = self.role == "cuda" and manner.is_watched and not manner.keeps_objects
         zones = RedZones(self.device) if has_zones else None
         inputs = self._given(kept, manner, zones)
-        before = placed(inputs)
+        before = placed(inputs, has_zones=has_zones)
         if self.role == "cuda" and manner.is_watched:
             watch.poison_allocator(self.device, poison)
         self.launches.reset(skipped)
