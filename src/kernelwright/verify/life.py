@@ -136,16 +136,18 @@ class _Life:
         Raises:
             Rejected: the candidate keeps outputs of too many calls, or more memory after each.
         """
-        if self.has_state or self.keeps_outputs or self._keeps_tensors(reference):
-            return
+        last = self.kept_bytes[-NUM_RISES - 1 :]
         if num_calls > MAX_KEPT:
             message = f"the candidate keeps the outputs of {num_calls} calls that nobody else holds"
-            raise Rejected(Stage.PROBE, Code.ALIASED, f"{message}; allocate outputs in each call")
-        last = self.kept_bytes[-NUM_RISES - 1 :]
-        if len(last) > NUM_RISES and all(a < b for a, b in pairwise(last)):
+            code, remedy = Code.ALIASED, "allocate outputs in each call"
+        elif len(last) > NUM_RISES and all(a < b for a, b in pairwise(last)):
             message = f"the candidate keeps more memory after each call: {last[-1]} bytes so far"
-            remedy = "keep no results, and bound every cache"
-            raise Rejected(Stage.PROBE, Code.STATE_DIFFERS, f"{message}; {remedy}")
+            code, remedy = Code.STATE_DIFFERS, "keep no results, and bound every cache"
+        else:
+            return
+        # Asked last, because the answer takes calls of the reference.
+        if not (self.has_state or self.keeps_outputs or self._keeps_tensors(reference)):
+            raise Rejected(Stage.PROBE, code, f"{message}; {remedy}")
 
     def _keeps_tensors(self, reference: Live) -> bool:
         """Whether calls of the reference change lists, dicts or objects, or leave tensors there."""
