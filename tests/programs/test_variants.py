@@ -18,6 +18,7 @@ from kernelwright.programs.resizing.variants import (
     ODD_SIZES,
     aligned_variants,
     enlarged,
+    larger_variant,
     largest,
     scaled_down,
     shape_variants,
@@ -120,6 +121,42 @@ def test_a_pointwise_program_gets_as_many_variants_as_wanted():
     for variant in found:
         assert variant.inputs[0].type.shape[1:] == variant.inputs[1].type.shape
         assert torch.isfinite(run(variant, make_inputs(variant, 0))[0]).all()
+
+
+def softmax_of_sum(rows, columns):
+    builder = Builder()
+    x = builder.input(TensorType((rows, columns)))
+    bias = builder.input(TensorType((columns,)))
+    (y,) = builder.call("add", input=x, other=bias)
+    return builder.program(builder.call("softmax", input=y, dim=-1))
+
+
+def test_the_larger_variant_goes_beyond_a_power_of_two_or_by_a_few_elements():
+    variant = larger_variant(softmax_of_sum(20, 1000), seed=0)
+    rows, columns = variant.inputs[0].type.shape
+    assert 32 < rows <= 35
+    assert 1000 < columns <= 1003
+    assert variant.inputs[1].type.shape == (columns,)
+    runs(variant)
+
+
+def test_a_large_program_grows_by_a_few_elements_alone():
+    program = softmax_of_sum(200, 5000)
+    variant = larger_variant(program, seed=0, max_elements=1 << 10)
+    assert largest(program) < largest(variant) < 1.1 * largest(program)
+    assert larger_variant(softmax_of_sum(1, 1), seed=0) is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs(max_steps=5), st.integers(0, 9))
+def test_no_size_of_the_larger_variant_is_smaller(program, seed):
+    variant = larger_variant(program, seed)
+    if variant is None:
+        return
+    assert signature(variant) == signature(program)
+    for ours, theirs in zip(variant.inputs, program.inputs, strict=True):
+        assert all(a >= b for a, b in zip(ours.type.shape, theirs.type.shape, strict=True))
+    runs(variant)
 
 
 def test_variants_of_channels_last_images_are_not_contiguous_too():

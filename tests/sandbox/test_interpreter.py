@@ -51,6 +51,13 @@ def test_a_bfloat16_sum_accumulates_in_float(guest):
     assert torch.equal(unary(guest, expression, x), expected)
 
 
+def test_sums_of_integers_wrap_round_in_their_type(guest):
+    x = torch.full((64,), 1 << 30, dtype=torch.int32)
+    x[0] += 3
+    for expression in ("tl.sum(x)", "tl.sum(tl.reshape(x, (1, 64)), 1)"):
+        assert unary(guest, f"x * 0 + {expression}", x).unique().tolist() == [3]
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [("tanh", torch.tanh), ("erf", torch.erf), ("log1p", torch.log1p), ("rint", torch.round)],

@@ -100,6 +100,21 @@ def test_settings_that_a_call_leaves_are_noted_and_restored():
     assert surroundings.left_settings().keys() == {"torch.get_num_threads()"}
 
 
+def test_a_seed_that_a_call_sets_is_noted_and_drawing_is_free(monkeypatch):
+    monkeypatch.setattr(surroundings, "_left", {})
+    torch.manual_seed(5)
+    with surrounded(Manner()):
+        torch.rand(3)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(6)
+    assert not surroundings.left_settings()
+    with surrounded(Manner()):
+        torch.manual_seed(7)
+    assert surroundings.left_settings() == {
+        "seeds of the generators": "[7] (set in a call with [5])"
+    }
+
+
 def test_a_manner_crosses_as_json():
     manner = Manner(is_watched=False, has_grad=True, num_threads=3, has_offsets=True, clock_s=9)
     assert Manner.from_json(manner.to_json()) == manner
@@ -205,6 +220,73 @@ def test_outputs_that_a_later_call_writes_are_reported_until_they_are_let_go(gue
     assert guest.run("candidate", GuestCall([x], seed=1)).overwritten == (0,)
     guest.let_go()
     assert guest.run("candidate", GuestCall([x], seed=1)).overwritten == ()
+
+
+def test_calls_whose_outputs_the_candidate_keeps_are_counted(guest):
+    guest.load(
+        "import torch\nkept = []\narena = torch.zeros(100)\n"
+        "def fused_operator(x, how):\n"
+        "    y = arena[:3] if how == 2 else x + 1\n"
+        "    kept.extend([y] * (how == 1))\n"
+        "    return [y, x + 2]\n"
+    )
+    for how, calls in ((0, 0), (1, 3), (2, 3)):
+        for _ in range(3):
+            guest.run("candidate", GuestCall([torch.ones(3), how], seed=1, is_held=True))
+        assert guest.let_go() == calls
+
+
+def test_memory_that_the_candidate_keeps_is_measured_after_each_held_call(guest):
+    guest.load(
+        "import torch\nkept = []\n"
+        "def fused_operator(x):\n    kept.append(x.new_zeros(100))\n    return [x.clone()]\n"
+    )
+    call = GuestCall([torch.ones(3)], seed=1, is_held=True)
+    assert [guest.run("candidate", call).kept_bytes for _ in range(3)] == [400, 800, 1200]
+    guest.let_go()
+    assert guest.run("candidate", replace(call, is_held=False)).kept_bytes == 0
+
+
+def test_writes_to_memory_beside_an_input_are_reported(guest):
+    guest.load(
+        "def fused_operator(x, at):\n"
+        "    whole = x.new_empty(0).set_(x.untyped_storage())\n"
+        "    whole[at] = 7\n"
+        "    return [x.clone()]\n"
+    )
+    manner = replace(WATCHED, has_offsets=True)
+    changed = set()
+    for _ in range(10):  # the memory before and behind an input is drawn, and may be empty
+        for at in (0, -1):
+            call = GuestCall([torch.zeros(3), at], seed=1, manner=manner)
+            changed.add(guest.run("candidate", call).changed_inputs)
+    assert changed == {(0,)}
+
+
+def test_an_input_that_requires_gradients_afterwards_is_changed(guest):
+    guest.load("def fused_operator(x, y):\n    y.requires_grad_()\n    return [x + 1]\n")
+    call = GuestCall([torch.zeros(3), torch.zeros(3)], seed=1)
+    assert guest.run("candidate", call).changed_inputs == (1,)
+    kept = replace(call, manner=replace(WATCHED, is_inference=True))
+    assert guest.run("candidate", kept).changed_inputs == ()
+
+
+def test_outputs_that_autograd_refuses_are_described(guest):
+    guest.load(
+        "import torch\n"
+        "def fused_operator(x, w):\n"
+        "    with torch.inference_mode():\n"
+        "        y = x + 1\n"
+        "    with torch.enable_grad():\n"
+        "        z = torch.ones(3, requires_grad=True)\n"
+        "        return [y, z, x, z * w]\n"
+    )
+    inputs = [torch.zeros(3), torch.ones(3)]
+    ran = guest.run("candidate", GuestCall(inputs, seed=1))
+    assert (ran.inference, ran.grad) == ((0,), (1,))
+    inference = replace(WATCHED, is_inference=True)
+    ran = guest.run("candidate", GuestCall(inputs, seed=1, manner=inference))
+    assert (ran.inference, ran.grad) == ((), ())
 
 
 # -- what a call left

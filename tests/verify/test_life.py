@@ -115,6 +115,46 @@ def test_an_order_of_values_that_the_reference_refuses_is_left_out(tmp_path):
     assert verdict.accepted, verdict.message
 
 
+KEEPS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.maps = []
+
+    def forward(self, x):
+        y = x + 1.0
+        self.maps.append(y)
+        return y
+
+
+def get_inputs():
+    return [torch.randn(4, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_outputs_may_be_kept_where_the_reference_keeps_them(tmp_path):
+    kept = ADDS.replace("x = torch.linalg.cholesky(x).contiguous()", "x = x.contiguous()").replace(
+        "        return y", "        self.maps.append(y)\n        return y"
+    )
+    kept = kept.replace("    def forward", "    maps = []\n\n    def forward")
+    path = tmp_path / "keeps.py"
+    verdicts = []
+    for text in (KEEPS, KEEPS.replace("self.maps.append(y)", "pass")):
+        path.write_text(text)
+        with Judge(JudgeOptions(device="cpu"), times=False) as judge:
+            verdicts.append(judge.verify(load_task(path), Candidate(source=kept)))
+    assert verdicts[0].accepted, verdicts[0].message
+    assert verdicts[1].code is Code.ALIASED
+    assert "keeps the outputs" in verdicts[1].message
+
+
 @pytest.mark.slow
 def test_positions_of_several_tables_are_not_mixed(tmp_path):
     """Another order of the values puts positions of the large table into the small table. There the

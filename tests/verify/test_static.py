@@ -121,6 +121,9 @@ REFUSED = {
         "f = getattr(fused_operator, '__glob' + 'als__')",
         "b = print.__self__",
         "__loader__.load_module('os')",
+        "import logging\nlogging.getLogger('k').warning('x', stack_info=True)",
+        "import logging\nlogging.getLogger().findCaller()",
+        "import warnings\nwith warnings.catch_warnings(record=True): ...",
     ],
     "patches_module": [
         "torch.allclose = lambda *a, **k: True",
@@ -376,6 +379,8 @@ LOOK_ALIKES = {
         "import inspect\nn = inspect.signature(fused_operator)",
         "name = type(after).__name__ + after.__doc__ + after.__class__.__name__",
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass C:\n    n: int = 1",
+        "import warnings\nwith warnings.catch_warnings(record=False): ...",
+        "import logging\nlogging.getLogger('k').warning('x', stacklevel=2)",
     ],
     "patches_module": [
         "class M(torch.nn.Module):\n    def __init__(self):\n        self.scale = 2",

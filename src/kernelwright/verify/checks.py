@@ -166,6 +166,20 @@ def check_ownership(ran: Ran, answer: ReferenceAnswer) -> None:
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
 
 
+def check_marks(ran: Ran, *, is_drop_in: bool) -> str:
+    """Refuses outputs that NumPy or autograd refuse, where the reference's are plain tensors.
+    Returns advice for inference tensors, which only `drop-in` forbids."""
+    if ran.grad:
+        message = f"output {ran.grad[0]} requires gradients, though no input does"
+        raise Rejected(Stage.PROBE, Code.WRONG_STRUCTURE, f"{message}: NumPy refuses it")
+    if not ran.inference:
+        return ""
+    message = f"output {ran.inference[0]} is an inference tensor: autograd refuses it"
+    if is_drop_in:
+        raise Rejected(Stage.PROBE, Code.WRONG_STRUCTURE, message)
+    return f"{message}; use torch.no_grad in place of torch.inference_mode"
+
+
 def check_bounds(ran: Ran) -> None:
     """Refuses a call that wrote beside a tensor. A read there gives NaN, which shows in the
     values."""

@@ -9,13 +9,14 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
-from kernelwright.core.verdict import Precision
+from kernelwright.core.verdict import Code, Precision, Stage
 from kernelwright.programs.draws.structure import structures
 from kernelwright.sandbox.shared.manner import Manner
 from kernelwright.timing.stages import stage
@@ -42,7 +43,7 @@ from kernelwright.verify.tasks.module_task import ModuleTask, closes_over_parts
 from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.trial import REFUSALS, Trial
 from kernelwright.verify.values.compare import compare
-from kernelwright.verify.values.live import Live
+from kernelwright.verify.values.live import Live, num_tensors
 
 WAYS = ("copy", "load_state_dict", "copy")
 DROP_IN_WAYS = (*WAYS, "data")
@@ -52,6 +53,12 @@ counter, and honest kernels may follow version counters. So "data" is for `drop-
 
 NUM_PARTS, MAX_PART = 3, 1000
 """Steps in which a part of one parameter changes, each time of the next parameter."""
+
+NUM_RISES = 5
+"""So many calls in a row must not each leave more memory than the call before. Caches by shape, by
+weights and of a few results stop growing."""
+MAX_KEPT = 4
+"""The most earlier calls whose outputs a candidate may keep: the last calls, for debugging."""
 
 
 @stage("live")
@@ -95,6 +102,10 @@ class _Life:
     weights: dict[int, ModuleTask] = field(default_factory=dict)
     has_state: bool = False
     """A call changed the state of the reference."""
+    keeps_outputs: bool = False
+    """The reference keeps memory of its outputs: state, or inputs."""
+    kept_bytes: list[int] = field(default_factory=list)
+    """The bytes that the candidate keeps after each call in a row."""
 
     def calls_in_a_row(self) -> None:
         """Makes calls of one instance with new inputs, with the same tensor objects and new
@@ -112,7 +123,41 @@ class _Life:
         say(inputs=first)
         for other in self._alike(first):
             say(inputs=other)
-        self._end(sides)
+        self._check_kept(sides.reference, self._end(sides))
+
+    def _check_kept(self, reference: Live, num_calls: int) -> None:
+        """Checks the memory that the candidate keeps after the calls in a row. A ring of buffers
+        returns the memory of an output again in some later call, and a memo grows with each call.
+
+        Args:
+            reference: after the same calls.
+            num_calls: calls with outputs whose memory lives on, though nobody else has them.
+
+        Raises:
+            Rejected: the candidate keeps outputs of too many calls, or more memory after each.
+        """
+        last = self.kept_bytes[-NUM_RISES - 1 :]
+        if num_calls > MAX_KEPT:
+            message = f"the candidate keeps the outputs of {num_calls} calls that nobody else holds"
+            code, remedy = Code.ALIASED, "allocate outputs in each call"
+        elif len(last) > NUM_RISES and all(a < b for a, b in pairwise(last)):
+            message = f"the candidate keeps more memory after each call: {last[-1]} bytes so far"
+            code, remedy = Code.STATE_DIFFERS, "keep no results, and bound every cache"
+        else:
+            return
+        # Asked last, because the answer takes calls of the reference.
+        if not (self.has_state or self.keeps_outputs or self._keeps_tensors(reference)):
+            raise Rejected(Stage.PROBE, code, f"{message}; {remedy}")
+
+    def _keeps_tensors(self, reference: Live) -> bool:
+        """Whether calls of the reference change lists, dicts or objects, or leave tensors there."""
+        base, device = self.cases.base, self.cases.rules.device
+        if not isinstance(base, ModuleTask):
+            return False
+        now = reference.module_now()
+        if now is None or num_tensors(now) > num_tensors(base.module(device)):
+            return True
+        return base.has_hidden_state(device)
 
     def _alike(self, first: list[Any]) -> Iterator[list[Any]]:
         """Yields inputs that differ little from the inputs before: in another order, exchanged,
@@ -334,6 +379,8 @@ class _Life:
         comparison = compare(called.ran.outputs, answer.outputs, rules.precision)
         try:
             self.has_state |= answer.has_state
+            self.keeps_outputs |= bool(answer.held or answer.aliases)
+            self.kept_bytes.append(called.ran.kept_bytes)
             posed = Posed(case, inputs, answer)
             start = self._start(task, before, posed)
             looks_again = start is not None
@@ -372,14 +419,16 @@ class _Life:
         manner = manner_of(dice, dice.randrange(1, 5), dice.randrange(MAX_FIRST_TURN))
         return replace(manner, keeps_objects=keeps_objects)
 
-    def _end(self, sides: BothSides) -> None:
-        """Lets the kept outputs of earlier calls go, and drops the instance (0: there is none)."""
-        guest = sides.session.guest
+    def _end(self, sides: BothSides) -> int:
+        """Lets the kept outputs of earlier calls go, and drops the instance (0: there is none).
+        Returns the number of calls whose outputs the candidate keeps."""
+        guest, num_kept = sides.session.guest, 0
         if guest.alive:
             with faults():
-                guest.let_go()
+                num_kept = guest.let_go()
                 if sides.instance:
                     guest.drop(self.trial.name, sides.instance)
+        return num_kept
 
 
 def _is_float(value: object) -> bool:

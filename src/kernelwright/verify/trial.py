@@ -267,6 +267,8 @@ class Trial:
             )
         checks.check_inputs(called.ran, posed.answer, precision)
         checks.check_ownership(called.ran, posed.answer)
+        if advice := checks.check_marks(called.ran, is_drop_in=self.rules.is_drop_in):
+            self.advice.append(advice)
         checks.check_bounds(called.ran)
         if not called.is_compiled:  # Inductor's launches bypass the guest's count
             checks.check_launches(called.ran)

@@ -164,6 +164,13 @@ def test_a_single_sample_becomes_several():
     assert [tuple(inputs_of(way)[0].shape) for way in ways] == [(3, 6)]
 
 
+def test_integers_of_32_bits_come_with_the_largest_of_their_type():
+    task = task_of(lambda n: n.sum(-1), lambda: torch.randint(0, 50, (4, 16), dtype=torch.int32))
+    (largest,) = variants_of(task, f"{2**31 - 1} in input 0")
+    assert not variants_of(task, str(module.BEYOND))
+    assert bool((inputs_of(largest)[0] == 2**31 - 1).any())
+
+
 def test_unusual_integers_come_where_the_reference_takes_them():
     task = task_of(lambda n: n * 2.0, lambda: torch.randint(0, 50, (64,)))
     names = {way.name.split(" in ")[0] for way in variants_of(task) if " in input" in way.name}

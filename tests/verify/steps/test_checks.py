@@ -123,6 +123,16 @@ def test_an_output_that_is_an_input_excuses_no_other_that_is_overwritten():
     assert code(checks.check_ownership, ran(overwritten=(0, 1)), wanted) is Code.ALIASED
 
 
+def test_outputs_that_autograd_refuses_are_refused():
+    check, plain = checks.check_marks, ran()
+    assert check(plain, is_drop_in=True) == ""
+    with pytest.raises(Rejected, match="requires gradients"):
+        check(ran(grad=(1,)), is_drop_in=False)
+    assert "torch.no_grad" in check(ran(inference=(0,)), is_drop_in=False)
+    with pytest.raises(Rejected, match="inference tensor"):
+        check(ran(inference=(0,)), is_drop_in=True)
+
+
 def test_an_input_is_changed_as_the_reference_changes_it():
     def inputs_code(one, wanted):
         return code(checks.check_inputs, one, wanted, "strict")

@@ -9,6 +9,7 @@ import torch
 
 from kernelwright.sandbox.guest.instances import Instances, overlap
 from kernelwright.sandbox.guest.witness import Witness
+from kernelwright.sandbox.shared.manner import Manner
 from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span, flatten
 
 
@@ -28,17 +29,40 @@ class DescribedCall:
         return {**self.facts, **seen}
 
 
-def observed_results(
-    result: object, instances: Instances, instance: int
-) -> tuple[str, list[torch.Tensor], list[torch.Tensor], dict[str, int]]:
-    """Returns the structure of results, their tensors, the parameters and buffers, and the
-    operators that ran meanwhile: objects of a candidate's own classes may compute when they are
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results of a call, as the guest looks at them."""
+
+    structure: str
+    outputs: list[torch.Tensor]
+    marks: dict[str, list[int]]
+    """Numbers of outputs with marks of autograd that nothing in the call asks for."""
+    state: list[torch.Tensor]
+    """Parameters and buffers."""
+    operators: dict[str, int]
+    """Operators that ran meanwhile: objects of a candidate's own classes may compute when they are
     looked at."""
+
+
+def observed_results(
+    result: object, instances: Instances, instance: int, manner: Manner
+) -> Results:
+    """Returns the results of a call under these surroundings."""
     with Witness() as witness:
         structure, leaves = flatten(result)
-        outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        marks = {"inference": indices([torch.Tensor.is_inference(tensor) for tensor in tensors])}
+        marks["grad"] = indices([_asks_for_gradients(tensor) for tensor in tensors])
+        if manner.is_inference:  # inputs require gradients there, and so do outputs that show them
+            marks = {name: [] for name in marks}
+        outputs = [torch.Tensor.detach(tensor) for tensor in tensors]
         state = [tensor for _, _, tensor in instances.entries(instance)]
-    return structure, outputs, state, witness.seen()
+    return Results(structure, outputs, marks, state, witness.seen())
+
+
+def _asks_for_gradients(output: torch.Tensor) -> bool:
+    """Whether a tensor that is no parameter and no result requires gradients."""
+    return type(output) is torch.Tensor and output.is_leaf and output.requires_grad
 
 
 def described(
@@ -112,40 +136,82 @@ def no_flag(device: torch.device) -> torch.Tensor:
 
 
 Layout = tuple[object, ...]
-"""How a tensor object lies on its storage, and on which."""
+"""How a tensor object lies on its storage, on which, and whether it requires gradients."""
+_MAX_BESIDE_BYTES = 2 * _ALIGNMENT * _MAX_OFFSET
+"""A storage with more memory beside its tensor is not compared."""
 
 
-def layouts(values: list[Any]) -> list[Layout]:
-    """Returns the layout of each tensor; any other value has an empty one."""
-    return [_layout(value) if isinstance(value, torch.Tensor) else () for value in values]
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An input before a call."""
+
+    layout: Layout
+    beside: torch.Tensor | None
+    """The bytes of the storage that lie before and behind the tensor. None: not compared."""
+
+
+def placed(values: list[Any], *, has_zones: bool) -> list[Placed | None]:
+    """Returns the place of each tensor; None for any other value.
+
+    Args:
+        has_zones: guarded zones lie beside the tensors, which are compared elsewhere.
+    """
+    return [
+        Placed(_layout(value), None if has_zones else _beside(value))
+        if isinstance(value, torch.Tensor)
+        else None
+        for value in values
+    ]
+
+
+def _beside(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns a copy of the bytes of a storage outside of the tensor's span."""
+    storage = torch.Tensor.untyped_storage(tensor)
+    whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    begin, span_bytes = tensor.storage_offset() * tensor.itemsize, TensorMeta.of(tensor).span_bytes
+    if len(whole) - span_bytes > _MAX_BESIDE_BYTES:
+        return whole[:0]
+    return torch.cat([whole[:begin], whole[begin + span_bytes :]])
 
 
 def _layout(tensor: torch.Tensor) -> Layout:
+    requires_grad = tensor.requires_grad
     tensor = torch.Tensor.detach(tensor)  # has no attributes of a candidate's
     storage = tensor.untyped_storage()
     place = (tensor.storage_offset(), storage.data_ptr(), storage.nbytes())
-    return TensorMeta.of(tensor), *place, tensor.is_conj(), tensor.is_neg()
+    return TensorMeta.of(tensor), *place, tensor.is_conj(), tensor.is_neg(), requires_grad
 
 
 def changed(
-    kept: list[Any], used: list[Any], device: torch.device, before: list[Layout] | None = None
+    kept: list[Any],
+    used: list[Any],
+    device: torch.device,
+    before: Sequence[Placed | None] = (),
 ) -> list[torch.Tensor]:
-    """Returns, for each input, whether its bytes or its layout changed; does not wait for the GPU.
+    """Returns, for each input, whether its bytes, its layout or the memory beside it changed; does
+    not wait for the GPU.
 
     Args:
-        before: layouts of `used` before the call; where there are none, storages are not compared.
+        before: places of `used` before the call; where there are none, storages are not compared.
     """
-    pairs = zip(kept, used, before or [()] * len(kept), strict=True)
+    pairs = zip(kept, used, before or [None] * len(kept), strict=True)
     return [_is_changed(*pair, device) for pair in pairs]
 
 
-def _is_changed(kept: Any, used: Any, before: Layout, device: torch.device) -> torch.Tensor:
+def _is_changed(kept: Any, used: Any, before: Placed | None, device: torch.device) -> torch.Tensor:
     if not isinstance(kept, torch.Tensor):
         return no_flag(device)
     now = _layout(used)
-    if now[0] != TensorMeta.of(kept) or now != (before or now):
+    if now[0] != TensorMeta.of(kept):
         return ~no_flag(device)
-    return (flat_span(kept) != flat_span(used)).any()
+    differs = (flat_span(kept) != flat_span(used)).any()
+    if before is None:
+        return differs
+    if now != before.layout:
+        return ~no_flag(device)
+    if before.beside is not None:
+        differs = differs | (before.beside != _beside(used)).any()
+    return differs
 
 
 def changed_by(action: Callable[[], None], inputs: list[Any]) -> list[int]:

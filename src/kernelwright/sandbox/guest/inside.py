@@ -31,10 +31,10 @@ from kernelwright.sandbox.guest.called import (
     described,
     described_timed,
     fit,
-    layouts,
     no_flag,
     observed_results,
     offset_copy,
+    placed,
     require_gradients,
 )  # fmt: skip
 from kernelwright.sandbox.guest.crossings import Crossings, counted
@@ -172,10 +172,9 @@ class Inside:
 
     def forget(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Drops a candidate and all that was kept for it."""
-        loaded = self.loaded.pop(request["name"], None)
         self.kept, self.used, self.outputs, self.result = [], [], [], None
         self.held.let_go()
-        if loaded is not None:
+        if (loaded := self.loaded.pop(request["name"], None)) is not None:
             candidate.unload(loaded)
         del loaded
         gc.collect()  # what was there before is frozen: this sees the candidate's objects alone
@@ -221,9 +220,9 @@ class Inside:
         return {"attributes": self._instances(request).attributes(request["instance"])}, []
 
     def let_go(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Frees the outputs of calls that were kept."""
-        self.held.let_go()
-        return {}, []
+        """Frees the outputs of calls that were kept, and answers of how many calls they live on."""
+        self._let_results_go()
+        return {"kept": self.held.let_go()}, []
 
     def state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         entries = self._instances(request).entries(request["instance"])
@@ -286,20 +285,19 @@ class Inside:
             torch.cuda.synchronize()
 
     def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Calls a candidate once, and describes outputs and process. Inputs of the call before
-        that change when its results die count as changed, too."""
+        """Calls a candidate once. Inputs that change when the last results die are changed, too."""
         late = changed_by(self._let_results_go, self.used)
         called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
         self._synchronize()
         overwritten = self.held.overwritten(called.outputs)
-        if request["is_held"]:
-            self.held.add(called.outputs)
+        ours = [*self.kept, *self.used, called.flags]
+        kept_bytes = self.held.add(called.outputs, ours) if request["is_held"] else 0
         wanted = [torch.Tensor.detach(self.used[i]) for i in request["wanted_inputs"]]
         answer = called.answer(called.flags.tolist(), self.attester.brief(called.num_unfinished))
         answer["changed"] += late
         self.outputs = called.outputs + wanted
         answer["outputs"] += [TensorMeta.of(tensor).to_json() for tensor in wanted]
-        return answer | {"overwritten": overwritten}, []
+        return answer | {"overwritten": overwritten, "kept_bytes": kept_bytes}, []
 
     def _let_results_go(self) -> None:
         self.outputs, self.result = [], None
@@ -330,7 +328,7 @@ class Inside:
         has_zones = self.role == "cuda" and manner.is_watched and not manner.keeps_objects
         zones = RedZones(self.device) if has_zones else None
         inputs = self._given(kept, manner, zones)
-        before = layouts(inputs)
+        before = placed(inputs, has_zones=has_zones)
         if self.role == "cuda" and manner.is_watched:
             watch.poison_allocator(self.device, poison)
         self.launches.reset(skipped)
@@ -350,7 +348,8 @@ class Inside:
             else:
                 result = self._witnessed(loaded.call(instance), inputs, operators)
         self.result = result  # a user holds it too: what happens at its end comes after the copy
-        structure, outputs, state, late = observed_results(result, loaded.instances, instance)
+        results = observed_results(result, loaded.instances, instance, manner)
+        outputs, late = results.outputs, results.operators
         if crossings is not None:
             crossings.end(outputs)
             late = {**crossings.notes, **late}
@@ -360,7 +359,8 @@ class Inside:
             flags=torch.stack([overrun, *changed(kept, inputs, self.device, before)]),
             num_unfinished=self.launches.unfinished(),
             facts={
-                **described(structure, outputs, inputs, state),
+                **described(results.structure, outputs, inputs, results.state),
+                **results.marks,
                 "launches": dict(self.launches.counts),
                 "suppressed": dict(self.launches.suppressed),
                 "operators": {**operators, **late, **self.launches.operators},

@@ -1,11 +1,13 @@
 """Guest side: the instances of one candidate's `ModelNew`, and the outputs of their calls."""
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from math import isfinite
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from kernelwright.sandbox.shared.tensors import TensorMeta
 
@@ -162,8 +164,19 @@ class Held:
     def __init__(self) -> None:
         self._calls: list[list[tuple[torch.Tensor, torch.Tensor]]] = []
 
-    def add(self, outputs: Sequence[torch.Tensor]) -> None:
+    def add(self, outputs: Sequence[torch.Tensor], ours: Iterable[Any] = ()) -> int:
+        """Keeps the outputs of a call. Returns the bytes of all tensors that the candidate keeps,
+        without outputs that are kept here.
+
+        Args:
+            ours: values that the guest itself keeps; their tensors do not count.
+        """
         self._calls.append([(output, output.clone()) for output in outputs])
+        gc.collect()
+        kept = [tensor for call in self._calls for pair in call for tensor in pair]
+        mine = {_storage(value).data_ptr() for value in (*kept, *ours) if _is_plain(value)}
+        living = map(_storage, filter(_is_plain, gc.get_objects()))
+        return sum({s.data_ptr(): s.nbytes() for s in living if s.data_ptr() not in mine}.values())
 
     def overwritten(self, outputs: Sequence[torch.Tensor]) -> list[int]:
         """Returns numbers of kept outputs that changed after their call, or share memory with
@@ -177,8 +190,28 @@ class Held:
             }
         )
 
-    def let_go(self) -> None:
+    def let_go(self) -> int:
+        """Forgets the outputs. Returns the number of calls with an output whose memory lives on:
+        the candidate keeps it."""
+        refer: Any = StorageWeakRef
+        left = [
+            [refer(_storage(output)) for output, _ in call if output.numel()]
+            for call in self._calls
+        ]
         self._calls.clear()
+        gc.collect()  # a cycle of the candidate's does not keep its outputs for good
+        return sum(any(not reference.expired() for reference in call) for call in left)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is a dense tensor. `isinstance` may run code of the value's class."""
+    return issubclass(type(value), torch.Tensor) and (
+        torch.Tensor.layout.__get__(value) is torch.strided  # type: ignore[attr-defined]
+    )
+
+
+def _storage(tensor: Any) -> torch.UntypedStorage:
+    return torch.Tensor.untyped_storage(tensor)
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from kernelwright.sandbox.guest.disguise import disguised
+from kernelwright.sandbox.guest.interpreter.order import program_order
 from kernelwright.sandbox.shared.manner import MAX_THREADS, Manner
 
 _loaded_before = frozenset(sys.modules)
@@ -112,6 +113,14 @@ def grad_mode(*, has_grad: bool) -> Iterator[None]:
         _note("torch.is_grad_enabled()", has_grad, torch.is_grad_enabled())
 
 
+def _seeds() -> list[int]:
+    """Returns the seeds of PyTorch's generators that are in use."""
+    generators = [torch.default_generator]
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        generators += torch.cuda.default_generators
+    return [generator.initial_seed() for generator in generators]
+
+
 @contextmanager
 def surrounded(manner: Manner) -> Iterator[None]:
     """Gives the call inside these surroundings, restores the old ones afterwards, and notes
@@ -127,10 +136,13 @@ def surrounded(manner: Manner) -> Iterator[None]:
     try:
         # `inference_mode(False)` would turn grad mode on.
         inference = torch.inference_mode() if manner.is_inference else nullcontext()
-        with grad_mode(has_grad=manner.has_grad), inference:
+        with grad_mode(has_grad=manner.has_grad), inference, program_order(manner.order_seed):
+            seeds = _seeds()
             yield
             # Compared here: a call may set what was the value at birth, as one thread.
             _note("torch.get_num_threads()", manner.num_threads, torch.get_num_threads())
+            # A call may draw random numbers. A new seed changes what others draw.
+            _note("seeds of the generators", seeds, _seeds())
     finally:
         torch.set_num_threads(1)
         if moved is not None:

@@ -245,9 +245,12 @@ class Guest:
             ran, outputs=ran.outputs[:num_outputs], inputs_after=ran.outputs[num_outputs:]
         )
 
-    def let_go(self) -> None:
-        """Frees the outputs of calls that are held."""
-        self._exchange.request("let_go")
+    def let_go(self) -> int:
+        """Frees the outputs of calls that are held. Returns the number of calls whose outputs
+        the candidate keeps."""
+        header, _ = self._exchange.request("let_go")
+        with self._exchange.reading():
+            return reading.count(header["kept"])
 
     def run_many(self, name: str, calls: Sequence[GuestCall]) -> list[Ran]:
         """Calls a candidate several times in one request, each call as `run` does, but with all

@@ -70,7 +70,10 @@ def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
         "aliases": _pairs(answer["aliases"]),
         "shared": _pairs(answer.get("shared", ())),
         "held": tuple(map(count, answer.get("held", ()))),
+        "inference": tuple(map(count, answer.get("inference", ()))),
+        "grad": tuple(map(count, answer.get("grad", ()))),
         "overwritten": tuple(map(count, answer.get("overwritten", ()))),
+        "kept_bytes": count(answer.get("kept_bytes", 0)),
         "overrun": bool(answer.get("overrun")),
         "process": process_state(answer["process"]),
     }

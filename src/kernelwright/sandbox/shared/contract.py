@@ -123,8 +123,15 @@ class Ran:
     """Pairs of outputs that share memory, the smaller number first."""
     held: tuple[int, ...] = ()
     """Outputs that share memory with a parameter or buffer."""
+    inference: tuple[int, ...] = ()
+    """Outputs that are inference tensors, outside of inference mode."""
+    grad: tuple[int, ...] = ()
+    """Outputs that require gradients of their own, outside of inference mode."""
     overwritten: tuple[int, ...] = ()
     """Outputs that earlier calls returned and that this call wrote to, or shares memory with."""
+    kept_bytes: int = 0
+    """After a call whose outputs are held: the bytes of all tensors that the candidate keeps,
+    without held outputs. 0 after other calls."""
     inputs_after: tuple[torch.Tensor, ...] = ()
     """Inputs that were asked for, as the call left them."""
     launches: dict[str, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The surroundings of a call: watched, or as in a user's process.
 
 A candidate that recognises the judge could be correct there alone. So calls differ in grad and
-inference mode, threads, clocks, storage offsets and dispatch modes.
+inference mode, threads, clocks, storage offsets, dispatch modes and the order of programs.
 """
 
 from dataclasses import asdict, dataclass
@@ -37,6 +37,8 @@ class Manner:
     function is called, so that observers see each operator and each launch."""
     turn: int | None = None
     """The number of the configuration that autotuners use; None: they choose."""
+    order_seed: int = 0
+    """Draws the order in which the interpreter runs the programs of a launch; 0: its own order."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -142,9 +142,10 @@ def from_payload(metas: Sequence[TensorMeta], payload: bytearray) -> list[torch.
 
 
 def fresh_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a copy with the same values and strides, in a new storage on the same device."""
+    """Returns a copy with the same values and strides, in a new storage on the same device. The
+    copy is no view, as a user's tensors are none."""
     meta = TensorMeta.of(tensor)
-    return flat_span(tensor).clone().view(meta.dtype).as_strided(meta.shape, meta.strides)
+    return flat_span(tensor).clone().view(meta.dtype).as_strided(meta.shape, meta.strides).data
 
 
 def flatten(value: object) -> tuple[str, list[object]]:

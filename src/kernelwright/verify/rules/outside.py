@@ -57,9 +57,12 @@ DYNAMIC_CODE = {
 FRAME_ATTRIBUTES = {
     "tb_frame", "tb_next", "f_back", "f_locals", "f_globals", "f_builtins", "f_code", "gi_frame",
     "cr_frame", "ag_frame", "__traceback__", "__closure__", "__subclasses__", "__globals__",
-    "__code__", "__defaults__", "__kwdefaults__", "__wrapped__", "__builtins__", "__mro__",
-    "__base__", "__bases__", "__self__", "__loader__", "__spec__",
+    "findCaller", "__code__", "__defaults__", "__kwdefaults__", "__wrapped__", "__builtins__",
+    "__mro__", "__base__", "__bases__", "__self__", "__loader__", "__spec__",
 }  # fmt: skip
+
+FRAME_KEYWORDS = {"stack_info": "logging", "record": "warnings.catch_warnings"}
+"""Keywords by which logs and warnings tell who calls, and the functions that take them."""
 
 
 @refuse("write the code out", "E23 E37 E61")
@@ -122,10 +125,16 @@ def frame_walk(source: CandidateSource) -> Iterator[tuple[int, str]]:
         if node.attr in FRAME_ATTRIBUTES:
             yield node.lineno, f"reads .{node.attr}"
     for call in source.all(ast.Call):
-        if source.dotted(call.func) in {"getattr", "hasattr"} and len(call.args) > 1:
+        called = source.dotted(call.func)
+        if called in {"getattr", "hasattr"} and len(call.args) > 1:
             name = source.names.text(call.args[1])
             if name in FRAME_ATTRIBUTES:
                 yield call.lineno, f"reads .{name}"
+        for keyword in call.keywords:
+            asked = FRAME_KEYWORDS.get(keyword.arg or "")
+            is_off = isinstance(keyword.value, ast.Constant) and not keyword.value.value
+            if asked is not None and called.startswith(asked) and not is_off:
+                yield call.lineno, f"asks for the callers: {keyword.arg} of {called}"
 
 
 def _beyond(source: CandidateSource, modules: set[str]) -> Iterator[tuple[int, str]]:

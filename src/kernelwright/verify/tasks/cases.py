@@ -100,6 +100,7 @@ class Case:
         how = f"{kind} poison" if self.manner.is_watched else "as a user calls"
         how = "in inference mode" if self.manner.is_inference else how
         how = "inside torch.compile" if self.manner.compiles else how
+        how += ", the interpreter's programs in another order" if self.manner.order_seed else ""
         return f"{self.variant}/{self.family}/seed {self.seed}/{how}"
 
 
@@ -446,6 +447,8 @@ def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
         # A candidate may behave well until some day: most clocks are ahead.
         clock_s=dice.choice([0, dice.randrange(MAX_AHEAD_S), dice.randrange(MAX_FAR_AHEAD_S)]),
         traces_memory=number in TRACED,
+        # The first case has the usual order, so that a race shows as a difference of orders.
+        order_seed=dice.getrandbits(31) if number and dice.random() < 0.5 else 0,
     )
 
 

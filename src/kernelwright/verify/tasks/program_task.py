@@ -11,6 +11,7 @@ from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.resizing.variants import (
     aligned_variants,
     enlarged,
+    larger_variant,
     num_bytes,
     same_attributes,
     scaled_down,
@@ -22,7 +23,7 @@ from kernelwright.verify.tasks.task import InputChange, NudgesOf, Task, chained
 from kernelwright.verify.values.live import Callee
 
 NUM_SHAPES = 2
-"""Shape variants a candidate is judged at, besides the shapes it was written for."""
+"""Small shape variants a candidate is judged at, besides the shapes it was written for."""
 INTERPRETER_FLOPS = 1 << 23
 """The FLOPs that Triton's interpreter does in about a second, tile by tile."""
 INTERPRETER_ELEMENTS = 1 << 14
@@ -117,8 +118,8 @@ def for_interpreter(task: ProgramTask, *, is_generic: bool) -> ProgramTask:
 
 
 def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
-    """Returns up to `NUM_SHAPES` small tasks of the same structure at odd sizes, by the shapes of
-    their inputs.
+    """Returns up to `NUM_SHAPES` small tasks of the same structure at odd sizes, and one at larger
+    sizes than the task's own, by the shapes of their inputs.
 
     The result is empty where the task is no program, or where its attributes fix every size.
 
@@ -130,11 +131,13 @@ def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
     variants = shape_variants(
         task.program, NUM_SHAPES, seed, INTERPRETER_ELEMENTS, max_flops=INTERPRETER_FLOPS
     )
+    # A kernel may keep a size of its first call, which is the task's own size.
+    larger = larger_variant(task.program, seed, INTERPRETER_ELEMENTS, max_flops=INTERPRETER_FLOPS)
     return {
         shape_text(v): program_task(v, name=task.name)
-        for v in variants
+        for v in (*variants, larger)
         # A candidate may write attributes as numbers, so a variant must keep them.
-        if same_attributes(v, task.program)
+        if v is not None and same_attributes(v, task.program)
     }
 
 

@@ -38,7 +38,9 @@ MAX_TRIES = 24
 """The most variants of each kind that the reference is tried on."""
 NUM_DRAWS = 2
 """Draws of inputs that the reference must accept in a variant."""
-UNUSUAL = (-100, -1, 0, (1 << 31) + 5, (1 << 24) + 1)
+BEYOND = (1 << 31) + 5
+"""An integer of more than 32 bits. In a type of 32 bits, the largest number takes its place."""
+UNUSUAL = (-100, -1, 0, BEYOND, (1 << 24) + 1)
 """Integers with a meaning in some references: an ignored label, the last position, padding,
 identifiers beyond 32 bits and beyond what float32 tells apart."""
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -366,7 +368,9 @@ def _unusual_for(task: Varied, value: torch.Tensor, *, has_negative: bool) -> li
         # `bool` is a subclass of int, but a flag is no label.
         own += [number for number in (*args, *kwargs.values()) if type(number) is int]
     own += _literals(task.text)
-    numbers = [n for n in dict.fromkeys((*UNUSUAL, *own)) if limits.min <= n <= limits.max]
+    # Sums of such numbers need a wider type than the input's.
+    usual = [limits.max if n == BEYOND and limits.bits == 32 else n for n in UNUSUAL]
+    numbers = [n for n in dict.fromkeys((*usual, *own)) if limits.min <= n <= limits.max]
     return [n for n in numbers if n >= 0 or has_negative]
 
 

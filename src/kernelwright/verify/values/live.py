@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any, Self
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelwright.sandbox.shared.tensors import flatten
 from kernelwright.verify.tasks.answer import ReferenceAnswer, tensors_of
@@ -187,6 +187,19 @@ def attributes(call: Callee) -> dict[str, Any]:
             elif isinstance(value, torch.Tensor):
                 values[path] = value.detach().clone()
     return values
+
+
+def num_tensors(module: torch.nn.Module) -> int:
+    """Returns the number of tensors in plain attributes of a module and its submodules, also in
+    lists and dicts."""
+    leaves = (
+        leaf
+        for part in module.modules()
+        for name, value in vars(part).items()
+        if name not in _OF_EVERY_MODULE
+        for leaf in tree_leaves(value)
+    )
+    return sum(isinstance(leaf, torch.Tensor) for leaf in leaves)
 
 
 # PyTorch gives every module these attributes: `_parameters`, `_buffers`, hooks.

@@ -43,6 +43,6 @@ def fused_operator(x0):
     x0, n = x0.contiguous(), x0.numel()
     y = torch.empty_like(x0)
     if not x0.is_meta:
-        Width.now.append((x0, y))
+        Width.now[:] = [(x0, y)]
     first_kernel[(triton.cdiv(n, 256),)](x0, y, n, BLOCK=256)
     return [y]

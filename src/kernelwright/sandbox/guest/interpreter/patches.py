@@ -9,8 +9,9 @@ no runtime loop bounds. After `install`:
 - `tl.dot` rounds its operands as `input_precision` says;
 - `libdevice` functions are computed by torch;
 - `tl.maximum`, `tl.minimum` and `tl.clamp` drop NaN without `propagate_nan`, as on a GPU;
-- reductions and scans by functions of the kernel's take arrays, not single elements.
-Not seen: races between programs (they run one after another), overruns inside one storage.
+- reductions and scans by functions of the kernel's take arrays, not single elements;
+- programs of kernels that do not wait for each other run in a drawn order (`interpreter.order`).
+Not seen: races inside a program, and of kernels that wait; overruns inside one storage.
 """
 
 from typing import Any
@@ -42,9 +43,11 @@ def install() -> None:
     _install_extrema()
     _install_small_remedies()
     from kernelwright.sandbox.guest.interpreter import libdevice_shim
+    from kernelwright.sandbox.guest.interpreter import order as interpreter_order
     from kernelwright.sandbox.guest.interpreter import scopes as interpreter_scopes
     from kernelwright.sandbox.guest.interpreter import trees as interpreter_trees
 
+    interpreter_order.install()
     interpreter_scopes.install()
     interpreter_trees.install()
     libdevice_shim.install()

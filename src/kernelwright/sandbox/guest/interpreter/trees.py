@@ -40,12 +40,15 @@ def _reduce(self: Any, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _sum(self: Any, values: Any) -> Any:
-    """NumPy adds pairwise along the last axis of contiguous memory alone."""
+    """NumPy adds pairwise along the last axis of contiguous memory alone, and small integers in a
+    wider type. On a GPU, sums of integers wrap round in their type."""
     data, axis = values.handle.data, self.axis
+    dtype = data.dtype if np.issubdtype(data.dtype, np.integer) else None
     if axis is None:
-        total = np.sum(data, keepdims=self.keep_dims)
+        total = np.sum(data, keepdims=self.keep_dims, dtype=dtype)
     else:
-        total = np.sum(np.ascontiguousarray(np.moveaxis(data, axis, -1)), axis=-1)
+        last = np.ascontiguousarray(np.moveaxis(data, axis, -1))
+        total = np.sum(last, axis=-1, dtype=dtype)
         total = np.expand_dims(total, axis) if self.keep_dims else total
     return self.to_tensor(total, values.dtype)
 

@@ -1,0 +1,72 @@
+"""The order in which the interpreter runs the programs of a launch."""
+
+from dataclasses import replace
+
+from sample_candidates import HEADER
+
+from kernelwright.sandbox.shared.contract import GuestCall
+from kernelwright.sandbox.shared.manner import WATCHED
+
+KERNELS = (
+    HEADER
+    + """
+@triton.jit
+def turns_plain(turns, count):
+    turn = tl.load(count)
+    tl.store(count, turn + 1)
+    place = (tl.program_id(0) * 4 + tl.program_id(1)) * 2 + tl.program_id(2)
+    tl.store(turns + place, turn)
+
+
+@triton.jit
+def turns_counted(turns, count):
+    turn = tl.atomic_add(count, 1)
+    for _ in range(2):
+        tl.atomic_add(count, 0)
+    place = (tl.program_id(0) * 4 + tl.program_id(1)) * 2 + tl.program_id(2)
+    tl.store(turns + place, turn)
+
+
+class Tools:
+    @staticmethod
+    @triton.jit
+    def next_turn(count):
+        while tl.atomic_add(count, 0) < 0:
+            pass
+        return tl.atomic_add(count, 1)
+
+
+@triton.jit
+def turns_by_a_tool(turns, count):
+    turn = Tools.next_turn(count)
+    place = (tl.program_id(0) * 4 + tl.program_id(1)) * 2 + tl.program_id(2)
+    tl.store(turns + place, turn)
+
+
+def fused_operator(kind):
+    kernel = (turns_plain, turns_counted, turns_by_a_tool)[kind]
+    turns, count = torch.zeros(24, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    kernel[(3, 4, 2)](turns, count)
+    return [turns]
+"""
+)
+IN_ORDER = list(range(24))
+
+
+def turns(guest, kind, seed):
+    manner = replace(WATCHED, order_seed=seed)
+    return guest.run("candidate", GuestCall([kind], seed=1, manner=manner)).outputs[0].tolist()
+
+
+def test_a_seed_draws_another_order_in_which_each_program_runs_once(guest):
+    guest.load(KERNELS)
+    drawn = [turns(guest, 0, seed) for seed in (1, 2, 2)]
+    assert turns(guest, 0, 0) == IN_ORDER
+    assert drawn[0] != drawn[1] == drawn[2]
+    assert all(sorted(order) == IN_ORDER != order for order in drawn)
+
+
+def test_kernels_that_may_wait_for_each_other_keep_their_order(guest):
+    """The second kernel counts, and has no loop in which it could wait."""
+    guest.load(KERNELS)
+    assert [turns(guest, kind, 1) == IN_ORDER for kind in range(3)] == [False, False, True]
