@@ -66,8 +66,8 @@ DeviceOption = Annotated[
 PrecisionOption = Annotated[
     Precision,
     typer.Option(
-        help="The allowed error: `strict` is no less accurate than PyTorch's own result, `tf32`"
-        " allows TensorFloat-32, `kernelbench` is that suite's tolerance."
+        help="The allowed error: `strict` is a small multiple of PyTorch's own error, `tf32` allows"
+        " TensorFloat-32, `kernelbench` is that suite's tolerance."
     ),
 ]
 ModeOption = Annotated[
