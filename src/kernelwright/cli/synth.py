@@ -196,7 +196,10 @@ def _levels(text: str) -> list[int]:
     except ValueError:
         levels = []
     if not levels or min(levels) < 1 or len(set(levels)) < len(levels):
-        raise UsageError(f"--level {text}", remedy="give numbers of calls: 5, or 1,2,5,20")
+        raise UsageError(
+            f"--level {text} gives no numbers of calls",
+            remedy="give numbers of calls: 5, or 1,2,5,20",
+        )
     return levels
 
 

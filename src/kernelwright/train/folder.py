@@ -83,7 +83,8 @@ def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:
     """
     file = folder / "recipe.json"
     if not resume:
-        if folder.exists() and any(folder.iterdir()):
+        # A recipe alone is from a run that failed before its first record, for want of its data.
+        if folder.exists() and {path.name for path in folder.iterdir()} - {file.name}:
             remedy = "--resume goes on with the run in it; or give another --out"
             raise UsageError("the folder is not empty", file=str(folder), remedy=remedy)
         folder.mkdir(parents=True, exist_ok=True)

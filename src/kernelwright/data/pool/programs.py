@@ -37,7 +37,9 @@ def tasks_of(settings: PoolPrograms) -> Iterator[PoolTask]:
     for file in settings.files:
         path = Path(file)
         if not path.is_file():
-            raise UsageError("no such file", file=file, remedy="give a JSONL of programs")
+            raise UsageError(
+                "no such file", file=file, remedy="draw it: kernelwright synth --out FILE"
+            )
         for line in record.read(path):
             if line.get("record") != "program":
                 continue

@@ -183,7 +183,9 @@ def _read(files: Sequence[Path]) -> Iterator[tuple[ProgramSource, str | None]]:
     """
     for path in [part for file in files for part in _parts(file)]:
         if not path.is_file():
-            raise UsageError("no such file", file=str(path), remedy="give a JSONL of programs")
+            raise UsageError(
+                "no such file", file=str(path), remedy="draw it: kernelwright synth --out FILE"
+            )
         has_programs = False
         for line in record.read(path):
             if (source := _source(line)) is not None:
