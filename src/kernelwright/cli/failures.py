@@ -17,7 +17,7 @@ RESUMABLE = frozenset(
     | {f"eval {suite}" for suite in ("all", "kernelbench", "models", "synthetic", "modules")}
     | {"eval tritonbench", "eval corpus"}
 )
-"""Verbs whose output folder or file lets the same command go on after an interruption."""
+"""Verbs that the same command resumes after an interruption."""
 
 
 def show(error: Exception, *, as_json: bool) -> int:

@@ -50,8 +50,8 @@ def number_option(help_text: str, *names: str, default: bool | str = True) -> An
     """An option that takes a number above zero.
 
     Args:
-        names: the option's names, where they are not that of the parameter.
-        default: the words for the default, where the number does not say it.
+        names: the option's names, if they differ from the parameter's name.
+        default: a text for the default, if the number alone is unclear.
     """
     return typer.Option(*names, metavar="N", min=1, help=help_text, show_default=default)
 

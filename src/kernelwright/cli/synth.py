@@ -1,4 +1,4 @@
-"""`kernelwright synth`: draw programs into a file, and say what such files hold."""
+"""`kernelwright synth`: draw programs into a file, and count the programs of files."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -173,7 +173,7 @@ def stats(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Count what programs hold: coverage, operators, reads, sizes, cost, refusals."""
+    """Count operators, reads, sizes, costs and refusals of programs, and their coverage."""
     check_files(files, PROGRAMS_REMEDY)
     check_output_file(html)
     census, headers = read_census(files)

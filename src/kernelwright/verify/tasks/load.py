@@ -72,7 +72,8 @@ def _from_file(path: Path, device: torch.device, training: bool | None) -> Task:
     if not file.has("fused_operator"):
         file.fail(
             "defines neither Model nor fused_operator",
-            "define Model, get_inputs and get_init_inputs, or get_inputs and fused_operator",
+            "define Model, get_inputs and get_init_inputs, or get_inputs and fused_operator;"
+            " or name a factory in the file: package.module:factory",
         )
     file.need("get_inputs")
     try:
