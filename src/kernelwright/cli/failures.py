@@ -13,7 +13,7 @@ USAGE_CODE, INFRA_CODE, UNFINISHED_CODE = 2, 3, 4
 TRACEBACK_VARIABLE = "KERNELWRIGHT_TRACEBACK"
 """Environment variable: with any value, the traceback of a fault of ours goes to stderr."""
 RESUMABLE = frozenset(
-    {"verify-many", "synth", "data build", "data collect", "lint"}
+    {"verify-many", "synth", "data build", "data collect", "data pool", "lint"}
     | {f"eval {suite}" for suite in ("all", "kernelbench", "models", "synthetic", "modules")}
     | {"eval tritonbench", "eval corpus"}
 )
