@@ -227,6 +227,19 @@ def test_a_verb_that_ends_well_after_a_signal_keeps_the_signals_code(run, monkey
     assert "accepted" in done.out
 
 
+def test_verbs_whose_help_promises_to_resume_are_resumable():
+    from typer.main import get_command
+
+    def promising(command, words):
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from promising(inner, [*words, name])
+        texts = [getattr(parameter, "help", None) or "" for parameter in command.params]
+        if any("same command" in text for text in texts):
+            yield " ".join(words)
+
+    assert set(promising(get_command(app), [])) <= RESUMABLE
+
+
 def test_resumable_verbs_exist_and_say_how_to_go_on(capsys):
     from typer.main import get_command
 

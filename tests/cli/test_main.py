@@ -208,6 +208,13 @@ def test_modules_are_optimized_in_eval_mode_unless_the_user_says_otherwise(run, 
     assert modes == [False, False, True]
 
 
+def test_a_wrong_name_of_a_package_is_refused_before_the_search(run, fake):
+    fake("kernelwright.search.optimize", optimize_target=raises(RuntimeError("a search began")))
+    done = run("optimize", "model.py", "--export", "model.zip")
+    assert done.code == 2
+    assert "end the name in .pt2" in done.err
+
+
 def test_verify_leaves_the_mode_to_the_reference_unless_the_user_chooses(run, fake):
     modes = []
 

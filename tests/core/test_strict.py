@@ -106,7 +106,17 @@ def test_changes_are_toml_and_replace_what_they_name_alone():
     assert strict.changed(values, []) == values
 
 
-def test_a_change_that_is_no_toml_is_named():
-    with pytest.raises(UsageError, match="colour=red") as caught:
-        strict.changed({}, ["colour=red"])
+def test_a_changed_text_needs_no_quotes():
+    words = ["model.path=models/a-1.5b", "writer.policy=openai:http://h:1/v1#m", "model.layers=5"]
+    model = {"path": "models/a-1.5b", "layers": 5}
+    assert strict.changed({}, words) == {
+        "model": model,
+        "writer": {"policy": "openai:http://h:1/v1#m"},
+    }
+
+
+@pytest.mark.parametrize("text", ["colour=dark red", "light colour=red", "colour=", "colour"])
+def test_a_change_that_is_no_toml_is_named(text):
+    with pytest.raises(UsageError, match=text) as caught:
+        strict.changed({}, [text])
     assert "text" in caught.value.remedy

@@ -198,9 +198,9 @@ class Sorts(nn.Module):
 def test_what_cannot_be_written_is_said(tmp_path):
     module, example = Plain().eval(), ((torch.randn(4, 24),), {})
     fast = of(module, example)
-    with pytest.raises(UsageError, match=r"end the name in \.pt2|no name of a package"):
+    with pytest.raises(UsageError, match="a package cannot have the name"):
         kernelwright.export(fast, tmp_path / "model.zip")
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="there is no folder"):
         kernelwright.export(fast, tmp_path / "none" / "model.pt2")
     with pytest.raises(UsageError, match="is not an optimized module"):
         kernelwright.export(module, tmp_path / "model.pt2")

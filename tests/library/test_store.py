@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -205,8 +206,9 @@ def test_a_file_that_is_no_exported_library_adds_nothing(library, tmp_path, text
     library.export_to(good)
     bad.write_text(good.read_text() + text, encoding="latin-1")
     other = Library(tmp_path / "other")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=re.escape(f"{bad}")) as raised:
         other.import_from(bad)
+    assert str(raised.value).count("remedy") == 1
     assert other.stored() == []
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright.sandbox.guest import surroundings
 from kernelwright.sandbox.guest.called import changed, described, fit, offset_copy
@@ -388,6 +389,19 @@ def test_plain_attributes_are_told_by_path_and_others_by_their_type():
     assert attributes["0.calls"] == 3
     assert attributes["table"] == {"type": "list"}
     assert "training" not in attributes
+
+
+def test_tensors_without_memory_do_not_count_as_kept():
+    """torch.compile keeps fake tensors, whose address raises. Lazy modules have no memory yet."""
+    with FakeTensorMode():
+        fake = torch.ones(1000)
+    torch._C._set_throw_on_mutable_data_ptr(fake)
+    others = [fake, torch.nn.UninitializedParameter(), torch.empty(1000, device="meta")]
+    held, output = Held(), torch.ones(3)
+    before = held.add([output])
+    kept = torch.ones(50)
+    assert held.add([output]) == before + kept.nbytes
+    assert len(others) == 3
 
 
 def test_held_outputs_tell_writes_and_shared_memory():

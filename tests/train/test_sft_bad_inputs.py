@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.tokenizer import train_tokenizer
+from kernelwright.train.folder import open_folder
 from kernelwright.train.model import fresh_tokenizer
 from kernelwright.train.process import beside_others
 
@@ -145,6 +146,12 @@ def test_a_folder_in_use(pairs, tmp_path):
     (tmp_path / "run" / "notes").touch()
     assert "not empty" in refused(make_recipe(pairs), tmp_path / "run")
     assert "no run to resume" in refused(make_recipe(pairs), tmp_path / "run", resume=True)
+
+
+def test_a_run_without_its_pairs_leaves_the_folder_usable(pairs, tmp_path):
+    """The user corrects the name of the pairs, and gives the same command."""
+    assert "mistyped" in refused(make_recipe(tmp_path / "mistyped.jsonl"), tmp_path / "run")
+    open_folder(make_recipe(pairs), tmp_path / "run", resume=False)
 
 
 def test_another_recipe_on_resuming(pairs, tmp_path):

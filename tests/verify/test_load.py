@@ -166,6 +166,17 @@ def test_a_reference_that_returns_no_tensor_is_refused(load):
         task.expected(task.inputs(0, "plain", CPU), 0, CPU)
 
 
+def test_a_factory_that_raises_is_named_with_line_and_remedy(tmp_path, monkeypatch):
+    (tmp_path / "raises_here.py").write_text("def make():\n    raise ValueError('no weights')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"ValueError: no weights") as raised:
+        load_task("raises_here:make")
+    assert (raised.value.file, raised.value.line) == (str(tmp_path / "raises_here.py"), 2)
+    assert "mend the factory" in raised.value.remedy
+    with pytest.raises(UsageError, match="raises_here has no function 'made'"):
+        load_task("raises_here:made")
+
+
 @pytest.mark.parametrize(
     "spec", ["missing.py", "no.such.module:factory", "math:pi", "torch:tensor"]
 )

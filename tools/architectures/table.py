@@ -7,22 +7,27 @@ from kernelwright.core.record import Record
 
 INTRODUCTION = """# Public architectures
 
-These are models of transformers, timm, torchvision, diffusers and torch.nn, with random weights
-and small configurations. They are called as a user calls them. Decoders have their caches, and run
-prompts and decode steps.
-Each model goes through lowering, its text and back, a run against eager PyTorch, writing, forms,
-and proposals of fragments. No kernel is searched here.
+Which public models can kernelwright read? The page has models of transformers, timm, torchvision,
+diffusers and torch.nn, with random weights and small configurations. Decoders run prompts and
+decode steps with their caches. No kernel is searched here.
+
+- **lowered**: the model becomes a flat program of known operators.
+- **refused**: the model cannot be lowered. The reasons are listed below.
+- **numbers differ**: the program and eager PyTorch compute different numbers.
+- **text differs**: the text of the program, read again, is another program.
+- **cannot be written**: no `optimized.py` can be written for the model.
+- **calls in PyTorch**: calls of operators that kernelwright does not know. They stay in PyTorch.
+- **forms**: rewritten programs that compute the same. **proposals**: fragments for the search.
 
 `python -m tools.architectures run FILE` measures the models. The command for this page is
-`python -m tools.architectures table results/architectures-cpu.jsonl > docs/models.md`.
-"Calls in PyTorch" counts calls without an operator record; these stay in PyTorch."""
+`python -m tools.architectures table results/architectures-cpu.jsonl > docs/models.md`."""
 SLOWEST = 15
 LOWERING_S = 20.0
 """CPU seconds that lowering an architecture may take."""
 
 
 def page(cases: Sequence[Record]) -> str:
-    """Rates by family, what stays in PyTorch, what fails and why, and the slowest cases."""
+    """Rates by family, calls that stay in PyTorch, failures, and the slowest cases."""
     counted = [case for case in cases if case["status"] != "unbuilt"]
     lowered = [case for case in counted if case["status"] == "lowered" or "calls" in case]
     share = len(lowered) / max(len(counted), 1)

@@ -1,6 +1,6 @@
-"""Checks before torch is imported: what a verb is to read is there, what it is to write can be.
+"""Checks before torch is imported: inputs can be read, and outputs can be written.
 
-A wrong path costs a fraction of a second in this way, and no result is lost for it at the end.
+So a wrong path is reported in a fraction of a second, and not at the end of the work.
 """
 
 import ast

@@ -13,11 +13,11 @@ USAGE_CODE, INFRA_CODE, UNFINISHED_CODE = 2, 3, 4
 TRACEBACK_VARIABLE = "KERNELWRIGHT_TRACEBACK"
 """Environment variable: with any value, the traceback of a fault of ours goes to stderr."""
 RESUMABLE = frozenset(
-    {"verify-many", "synth", "data build", "data collect", "lint"}
+    {"verify-many", "synth", "data build", "data collect", "data pool", "lint"}
     | {f"eval {suite}" for suite in ("all", "kernelbench", "models", "synthetic", "modules")}
     | {"eval tritonbench", "eval corpus"}
 )
-"""Verbs whose output folder or file lets the same command go on after an interruption."""
+"""Verbs that the same command resumes after an interruption."""
 
 
 def show(error: Exception, *, as_json: bool) -> int:

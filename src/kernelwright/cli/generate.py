@@ -1,4 +1,4 @@
-"""`kernelwright generate`: what a policy writes for a program, unjudged."""
+"""`kernelwright generate`: the candidates of a policy, not judged."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,7 +51,7 @@ def command(
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
-    """Print candidates for a program as a policy writes them, for reading and not verified."""
+    """Print the candidates that a policy writes for a program. Nothing is verified."""
     if temperature is None:
         temperature = float(samples > 1)
     with progress("generate") as say:

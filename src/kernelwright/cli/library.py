@@ -1,4 +1,4 @@
-"""`kernelwright library`: what is kept of earlier searches."""
+"""`kernelwright library`: the kept results of earlier searches."""
 
 import time
 from dataclasses import asdict
@@ -143,7 +143,9 @@ def _tell(sentence: str, json: bool, **facts: int) -> None:
 
 def _named(folder: Path | None) -> Path:
     if folder is None:
-        raise UsageError("no library is named", remedy="name the folder with --library")
+        raise UsageError(
+            "no library is named", remedy="give --library FOLDER, or set KERNELWRIGHT_LIBRARY"
+        )
     return folder
 
 

@@ -85,6 +85,15 @@ def command(
     raise typer.Exit(exit_code(lines))
 
 
+NOT_LINTED = {
+    "usage": "cannot be used",
+    "infra": "our side failed",
+    "crash": "its process died",
+    "memory": "needs too much memory",
+}
+"""The kinds of errors in words."""
+
+
 def exit_code(lines: list[Record]) -> int:
     """The worst of all tasks."""
     kinds = {line["kind"] for line in lines if line["record"] == "lint_error"}
@@ -97,7 +106,8 @@ def _print(line: Record) -> None:
     """A task, then a line for each finding with what to do about it."""
     name = Text(line["task"], style="bold")
     if line["record"] == "lint_error":
-        out.print(name + Text(f"  {line['kind']}: {line['message']}", style="red"), soft_wrap=True)
+        kind = NOT_LINTED.get(line["kind"], line["kind"])
+        out.print(name + Text(f"  {kind}: {line['message']}", style="red"), soft_wrap=True)
         return
     facts = ["clean"] * (not line["findings"]) + ["scaled down"] * line["scaled"]
     out.print(name + Text(f"  {', '.join(facts)}"), soft_wrap=True)

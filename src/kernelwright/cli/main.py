@@ -173,7 +173,7 @@ def _supervise(words: list[str]) -> int:
 
 
 def run(words: list[str]) -> int:
-    """Run one command; return its exit code. Every error of every verb is told here."""
+    """Run one command; return its exit code. All errors are printed here."""
     as_json = "--json" in words
     with stdout_for_json() if as_json else nullcontext():
         try:

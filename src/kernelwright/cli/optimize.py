@@ -33,6 +33,7 @@ from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, Progress
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Precision
+from kernelwright.deploy.place import check_place
 from kernelwright.policy.names import DEFAULT
 from kernelwright.report.outcome import lead
 from kernelwright.report.page import render
@@ -108,6 +109,8 @@ def command(
         check_target(target)
         check_folder(folder)
         check_policies(policy)
+        if package is not None:
+            check_place(package)
         supervised.limit_user_code(budget_s)
         from kernelwright.search.fleet import Workers
         from kernelwright.search.optimize import optimize_target
@@ -189,7 +192,7 @@ def _note_failures(result: Record) -> None:
             note(sentence, "yellow")
     if searched_s := result.get("searched_s"):
         date = time.strftime("%Y-%m-%d", time.gmtime(searched_s))
-        note(f"this is what a search of {date} delivered, from the library")
+        note(f"from the library: the result of the search of {date}")
     elif number := result.get("num_from_library"):
         note(f"{number} fragments are as the library has them")
     if result["unknown_operators"]:

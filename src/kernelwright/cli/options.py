@@ -49,8 +49,8 @@ def number_option(help_text: str, *names: str, default: bool | str = True) -> An
     """An option that takes a number above zero.
 
     Args:
-        names: the option's names, where they are not that of the parameter.
-        default: the words for the default, where the number does not say it.
+        names: the option's names, if they differ from the parameter's name.
+        default: a text for the default, if the number alone is unclear.
     """
     return typer.Option(*names, metavar="N", min=1, help=help_text, show_default=default)
 
@@ -70,8 +70,8 @@ DeviceOption = Annotated[
 PrecisionOption = Annotated[
     Precision,
     typer.Option(
-        help="The allowed error: `strict` is no less accurate than PyTorch's own result, `tf32`"
-        " allows TensorFloat-32, `kernelbench` is that suite's tolerance."
+        help="The allowed error: `strict` is a small multiple of PyTorch's own error, `tf32` allows"
+        " TensorFloat-32, `kernelbench` is that suite's tolerance."
     ),
 ]
 ModeOption = Annotated[

@@ -80,7 +80,7 @@ def _write_site(paths: list[Path], folder: Path, *, json: bool) -> None:
 
 
 def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) -> None:
-    """Write the page that the records of a folder call for; add what the tables show."""
+    """Write the page for the records of a folder, and add its rows to the tables."""
     path = _records_of(folder)
     if is_suite(path):
         write_suite(folder)

@@ -16,7 +16,7 @@ MAX_TARGET, MAX_FRAGMENT = 20, 22
 
 
 def results_table(runs: Iterable[ReportedRun]) -> Table:
-    """One block a target: what became Triton, the verdict, and what it saves."""
+    """A block for each target: operators in Triton, the verdict, time and memory traffic."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("target", "in Triton", "verdict"):
         table.add_column(column, no_wrap=True)

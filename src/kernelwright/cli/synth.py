@@ -1,4 +1,4 @@
-"""`kernelwright synth`: draw programs into a file, and say what such files hold."""
+"""`kernelwright synth`: draw programs into a file, and count the programs of files."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -171,7 +171,7 @@ def stats(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Count what programs hold: coverage, operators, reads, sizes, cost, refusals."""
+    """Count operators, reads, sizes, costs and refusals of programs, and their coverage."""
     check_files(files, PROGRAMS_REMEDY)
     check_output_file(html)
     census, headers = read_census(files)
@@ -194,7 +194,10 @@ def _levels(text: str) -> list[int]:
     except ValueError:
         levels = []
     if not levels or min(levels) < 1 or len(set(levels)) < len(levels):
-        raise UsageError(f"--level {text}", remedy="give numbers of calls: 5, or 1,2,5,20")
+        raise UsageError(
+            f"--level {text} gives no numbers of calls",
+            remedy="give numbers of calls: 5, or 1,2,5,20",
+        )
     return levels
 
 

@@ -24,7 +24,7 @@ REASONS: dict[Code, CodeReason] = {
     ),
     Code.MISSING_ENTRY: CodeReason(
         "Neither `fused_operator` nor `ModelNew` is defined, or the wrong one of the two.",
-        "`ModelNew` answers a `Model`, `fused_operator` a flat program.",
+        "Define `ModelNew` for a `Model`, or `fused_operator` for a flat program.",
     ),
     Code.NO_KERNEL: CodeReason(
         "The source has no `@triton.jit` function.",

@@ -1,5 +1,7 @@
 """Settings read strictly from TOML: an unknown key or a wrong type is an error, never ignored."""
 
+import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
@@ -13,6 +15,8 @@ from kernelwright.core.record import Record
 from kernelwright.core.text import read_text
 
 Settings = TypeVar("Settings")
+_WORD = re.compile(r"[\w./~][\w./~:#@+-]*")
+"""A name, a path or an address."""
 
 
 def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
@@ -25,7 +29,7 @@ def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        remedy = "mend the file: it is to be TOML"
+        remedy = "give a file in TOML"
         raise UsageError(f"not TOML: {error}", file=str(path), remedy=remedy) from error
     try:
         return make(values)
@@ -38,7 +42,8 @@ def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]
 
     Args:
         values: as TOML is read. They are not changed themselves.
-        changes: "table.key = value" each, in TOML.
+        changes: "table.key = value" each, in TOML. A word without quotes is a text, because a shell
+            removes the quotes.
 
     Raises:
         UsageError: a change is not TOML.
@@ -46,11 +51,22 @@ def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]
     merged = dict(values)
     for change in changes:
         try:
-            merged = _merged(merged, tomllib.loads(change))
+            merged = _merged(merged, _table(change))
         except tomllib.TOMLDecodeError as error:
-            remedy = 'write it as TOML: table.key=5, table.key="text"'
+            remedy = "write table.key=5, table.key=word or 'table.key=[\"text\"]'"
             raise UsageError(f"{change!r}: {error}", remedy=remedy) from error
     return merged
+
+
+def _table(change: str) -> dict[str, Any]:
+    """The table of one line of TOML, whose value may be a word without quotes."""
+    try:
+        return tomllib.loads(change)
+    except tomllib.TOMLDecodeError:
+        key, _, value = change.partition("=")
+        if not _WORD.fullmatch(value.strip()):
+            raise
+        return tomllib.loads(f"{key} = {json.dumps(value.strip())}")
 
 
 def _merged(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:

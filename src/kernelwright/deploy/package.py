@@ -17,12 +17,11 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 
 from kernelwright.core.delivered import OURS
 from kernelwright.core.errors import UsageError, file_error
+from kernelwright.deploy.place import check_place
 from kernelwright.search.arguments import Call
 from kernelwright.search.module.importing import Compute, importable
 from kernelwright.search.optimized import REPLACED, Delivery, delivery_of
 from kernelwright.search.sizes.signature import Signature
-
-SUFFIX = ".pt2"
 
 
 def export(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
@@ -81,10 +80,7 @@ def package(
         UsageError: as of `export`.
     """
     place = Path(path)
-    if place.suffix != SUFFIX:
-        raise UsageError(f"{place} is no name of a package", remedy=f"end the name in {SUFFIX}")
-    if not place.parent.is_dir():
-        raise UsageError(f"{place.parent} is no folder", remedy="make the folder first")
+    check_place(place)
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of tree specs

@@ -175,11 +175,17 @@ class Library:
                 for line in lines
             ]
         except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from error
-        except (KeyError, ValueError) as error:
             raise UsageError(
-                f"this is no exported library: {error}",
+                f"cannot be read: {error.strerror}",
                 file=str(path),
+                remedy="give a file that kernelwright library export wrote",
+            ) from error
+        except (KeyError, ValueError) as error:
+            reason = error.message if isinstance(error, UsageError) else error
+            raise UsageError(
+                f"this is no exported library: {reason}",
+                file=str(path),
+                line=error.line if isinstance(error, UsageError) else None,
                 remedy="export it again with kernelwright library export",
             ) from error
         known = {stored.digest for stored in self.stored()}

@@ -143,4 +143,4 @@ WHY_NOT: dict[tuple[int, int] | str, str] = {
     (3, 36): "the call that is discarded does not reach the exported program",
     (3, 37): "the call that is discarded does not reach the exported program",
 }
-"""Why the linter does not say what a list says, by task or by kind of flaw."""
+"""Why the linter does not report a flaw of a list, by task or by kind of flaw."""

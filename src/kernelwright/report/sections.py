@@ -66,7 +66,7 @@ class ErrorRow:
 
     @property
     def share(self) -> float | None:
-        """The candidate's error in percent of what is allowed; None where that is not known."""
+        """The candidate's error in percent of the allowed error; None if that is not known."""
         if self.allowed is None:
             return None
         if self.allowed > 0:

@@ -1,11 +1,11 @@
 """The folder of a run, and the state in it from which a run continues.
 
-recipe.json      the recipe, resolved
-records.jsonl    what happened (train/records.py)
+recipe.json      the recipe with all defaults
+records.jsonl    the records of the run (train/records.py)
 tensorboard/     the same figures
-tokenizer/       of a fresh model
-tokens/          the pairs as tokens; made again where it is missing
-checkpoints/     to resume from: weights, optimiser, generators, where the run stood
+tokenizer/       the tokenizer of a fresh model
+tokens/          the pairs as tokens; made again if missing
+checkpoints/     for resuming: weights, optimiser, generators, position of the run
 best/  last/     weights in Hugging Face's layout: of the best validation, and of the end
 """
 
@@ -78,12 +78,13 @@ def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:
     Settings under `FREE_TO_CHANGE` may differ; the new ones are kept.
 
     Raises:
-        UsageError: the folder is not empty, holds no run to resume or another recipe's, or the disk
-            is full.
+        UsageError: the folder is not empty, has no run to resume or a run of another recipe, or
+            the disk is full.
     """
     file = folder / "recipe.json"
     if not resume:
-        if folder.exists() and any(folder.iterdir()):
+        # A recipe alone is from a run that failed before its first record, for want of its data.
+        if folder.exists() and {path.name for path in folder.iterdir()} - {file.name}:
             remedy = "--resume goes on with the run in it; or give another --out"
             raise UsageError("the folder is not empty", file=str(folder), remedy=remedy)
         folder.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,7 @@ def _required(source: CandidateSource) -> Iterator[StaticFinding]:
     if source.entry not in defined:
         other = ({"ModelNew", "fused_operator"} - {source.entry}).pop()
         message = f"{source.entry} is not defined" + (f", {other} is" if other in defined else "")
-        remedy = "ModelNew answers a Model, fused_operator a flat program"
+        remedy = "define ModelNew for a Model, or fused_operator for a flat program"
         yield StaticFinding("entry", Code.MISSING_ENTRY, 1, message, remedy)
     if not source.uses_jit:
         yield StaticFinding(

@@ -102,7 +102,7 @@ def parse_levels(text: str, max_calls: int) -> tuple[int, ...]:
 
 
 def summary_table(found: Record) -> Table:
-    """Modules by how they ended, then what came of those that were lowered."""
+    """Numbers of modules by outcome, then numbers of programs from lowered modules."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(justify="right")
     table.add_column()
@@ -129,4 +129,4 @@ PARTS = {
     "repeated": "repeated within a module",
     "views": "of views alone",
 }
-"""Why parts are no programs of their own."""
+"""Reasons why parts are not programs."""

@@ -1,4 +1,4 @@
-"""`kernelwright data fingerprints`: what tasks compute, for programs that must be none of them."""
+"""`kernelwright data fingerprints`: fingerprints of tasks that programs must avoid."""
 
 import json as json_format
 from pathlib import Path

@@ -57,7 +57,7 @@ from kernelwright.report.suite.task_sets import SETS, task_sets
 
 LINT_BUDGET_S, LINT_TIMEOUT_S = 6.0, 120.0
 LINT_JOBS = 8
-"""The number of processes that lint at once, where there are so many cores."""
+"""The most processes that lint at once."""
 
 RootOption = Annotated[Path, typer.Option(metavar="FOLDER", help="A checkout of KernelBench.")]
 LevelsOption = Annotated[

@@ -104,7 +104,7 @@ def _with_ratios(line: Record) -> Record:
 
 
 def _table(cases: Sequence[CaseLine]) -> Table:
-    """A row a module: its ratios as delivered with their intervals, and what the user gets."""
+    """A row for each module: speed-ups as delivered with intervals, and the result of the user."""
     table = Table("module", box=None, pad_edge=False, header_style="bold")
     rows = [row_of(case, list(RIVALS), "") for case in cases]
     for cell in rows[0].cells[: len(RIVALS) + 1] if rows else ():

@@ -1,4 +1,4 @@
-"""`kernelwright eval synthetic`: what a policy writes without search, judged, as a page."""
+"""`kernelwright eval synthetic`: answers of a policy without search, judged."""
 
 from dataclasses import asdict
 from functools import partial

@@ -59,7 +59,7 @@ def rl(
     workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Train a model on what the judge says of its answers.
+    """Train a model on the verdicts on its answers.
 
     Ctrl-C or SIGTERM ends the run after the step that it is in, and writes a checkpoint. The option
     --resume goes on from there. On several GPUs, start the run with
@@ -77,7 +77,7 @@ def rl(
 
 
 def _check(recipe: Path, folder: Path) -> None:
-    """Refuse what stops a run, before torch is imported."""
+    """Check recipe, folder and libraries, before torch is imported."""
     check_file(recipe, "give a recipe in TOML: docs/sft.md and docs/rl.md say what it holds")
     check_folder(folder)
     from kernelwright.train.installed import check_installed

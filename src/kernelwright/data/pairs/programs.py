@@ -118,7 +118,9 @@ class FilePrograms:
     def __init__(self, part: RecipePart) -> None:
         self.part, self.path = part, Path(part.file)
         if not self.path.is_file():
-            raise UsageError("no such file", file=part.file, remedy="give a JSONL of programs")
+            raise UsageError(
+                "no such file", file=part.file, remedy="draw it: kernelwright synth --out FILE"
+            )
 
     def __len__(self) -> int:
         return len(self._places)

@@ -62,7 +62,8 @@ def write_fastest(
                 for kind, name in (("levels", f"L{program.level}"), ("writers", answer.writer)):
                     counts[kind][name] = counts[kind].get(name, 0) + 1
     if not counts["pairs"]:
-        raise UsageError("no correct answer in these pools", remedy="judge them: data pool")
+        remedy = "finish the pools: kernelwright data pool RECIPE.toml --out POOL"
+        raise UsageError("no correct answer in these pools", remedy=remedy)
     for split, lines in pairs.items():
         path = out / f"{split}.jsonl"
         path.unlink(missing_ok=True)

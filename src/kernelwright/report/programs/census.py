@@ -95,7 +95,8 @@ def read_census(paths: Iterable[Path]) -> tuple[Census, list[SynthLine]]:
             elif "calls" in line and "fingerprint" in line:
                 count_program(census, cast(DrawnProgramLine, line))
         if census.programs == before:
-            raise UsageError("no programs here", file=str(path))
+            remedy = "give a file that `kernelwright synth --out FILE` wrote"
+            raise UsageError("no programs here", file=str(path), remedy=remedy)
     return census, headers
 
 

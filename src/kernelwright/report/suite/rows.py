@@ -96,7 +96,7 @@ def kind_of(case: CaseLine) -> str:
 
 
 def _result(case: CaseLine) -> Cell:
-    """The cell about the user's result, or about why there is no right kernel."""
+    """The cell with the user's result, or with the reason why no kernel is right."""
     if not case["correct"]:
         return Cell("result", failures.why(case), is_number=False, raw=failures.raw(case))
     form = form_of(case)

@@ -51,13 +51,13 @@ class Against:
 
     baseline: str
     delivered: Mean
-    """Over all tasks that were timed, correct or not, by the time of what the user gets."""
+    """Over all timed tasks, correct or not, with the time of the module that the user gets."""
     correct: Mean
     """Over correct tasks that were timed against it."""
     without_algebra: Mean
-    """As `delivered`, had programs been searched without algebraic rewrites."""
+    """As `delivered`, without algebraic rewrites of programs."""
     launched: Mean
-    """As `delivered`, had every kernel been launched by itself, none replayed in a CUDA graph."""
+    """As `delivered`, if every kernel is launched by itself, not replayed in a CUDA graph."""
     beats: int
     fast: tuple[float, ...]
     """fast_p for each of THRESHOLDS."""
@@ -86,7 +86,7 @@ class Scores:
     graphs: int
     """Tasks that beat eager as a CUDA graph."""
     graphs_needed: int
-    """Those of them that would not, were their kernels launched one by one."""
+    """Tasks among them that lose this if their kernels are launched one by one."""
     roofline: Mean | None
     """Share of the least possible time in the time as delivered, over tasks with both."""
     seconds: float
@@ -167,8 +167,8 @@ def scores_of(level: str, cases: Sequence[CaseLine]) -> Scores:
 
 
 def speedup(case: CaseLine, baseline: str) -> float | None:
-    """Median time of the baseline over that of our kernel; None if the case is not correct or was
-    not timed."""
+    """Median time of the baseline, divided by the median time of our kernel; None if the case is
+    not correct or was not timed."""
     ratio = measured(case, baseline) if case["correct"] else None
     return ratio.value if ratio else None
 

@@ -28,8 +28,8 @@ class Diversity:
     texts: float
     """As `schedules`, of whole candidates."""
     spread: Mean | None
-    """Speed of the fastest over that of the slowest correct candidate of a program, geometric mean
-    over programs where two were timed."""
+    """Time of the slowest correct candidate of a program, divided by the time of the fastest:
+    the geometric mean over programs with two timed candidates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -36,7 +36,7 @@ _CALL = re.compile(r"= (?:torch|F|torch\.nn\.functional)\.(\w+)\(")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An answer or a source, and what the judge found of it."""
+    """An answer or a source, with the verdict on it."""
 
     step: int
     text: Markup

@@ -28,7 +28,7 @@ LEVEL_FIGURES: tuple[tuple[LevelFigure, str, Show], ...] = (
 )
 """Fields of a level of held-out programs, with their names."""
 EDGE = 10
-"""A tenth of the steps, at either end, is what a run began with and what it came to."""
+"""The share of the steps, at the beginning and at the end, that give first and last values."""
 
 
 @dataclass(frozen=True, slots=True)

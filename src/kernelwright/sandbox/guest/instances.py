@@ -174,9 +174,9 @@ class Held:
         self._calls.append([(output, output.clone()) for output in outputs])
         gc.collect()
         kept = [tensor for call in self._calls for pair in call for tensor in pair]
-        mine = {_storage(value).data_ptr() for value in (*kept, *ours) if _is_plain(value)}
-        living = map(_storage, filter(_is_plain, gc.get_objects()))
-        return sum({s.data_ptr(): s.nbytes() for s in living if s.data_ptr() not in mine}.values())
+        mine = {0, *(address for address, _ in map(_memory, (*kept, *ours)))}
+        living = dict(map(_memory, gc.get_objects()))
+        return sum(size for address, size in living.items() if address not in mine)
 
     def overwritten(self, outputs: Sequence[torch.Tensor]) -> list[int]:
         """Returns numbers of kept outputs that changed after their call, or share memory with
@@ -203,11 +203,19 @@ class Held:
         return sum(any(not reference.expired() for reference in call) for call in left)
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a value is a dense tensor. `isinstance` may run code of the value's class."""
-    return issubclass(type(value), torch.Tensor) and (
-        torch.Tensor.layout.__get__(value) is torch.strided  # type: ignore[attr-defined]
-    )
+def _memory(value: object) -> tuple[int, int]:
+    """Returns the address and the bytes of a dense tensor's storage; zeros for any other value, and
+    for tensors without memory: fake ones, which torch.compile keeps, and uninitialised ones."""
+    # `isinstance` may run code of the value's class.
+    if not issubclass(type(value), torch.Tensor):
+        return 0, 0
+    if torch.Tensor.layout.__get__(value) is not torch.strided:  # type: ignore[attr-defined]
+        return 0, 0
+    try:
+        storage = _storage(value)
+        return storage.data_ptr(), storage.nbytes()
+    except (RuntimeError, ValueError):
+        return 0, 0
 
 
 def _storage(tensor: Any) -> torch.UntypedStorage:

@@ -241,8 +241,8 @@ def _by_name(forward: Any, example: Call, shapes: Any) -> Mapping[str, Any]:
         return dict(zip(parameters, shapes, strict=False))
     if unknown := sorted(shapes.keys() - {*parameters, *example[1]}):
         raise UsageError(
-            f"dynamic_shapes names {unknown[0]!r}, which forward has not",
-            remedy=f"choose among {', '.join(parameters)}",
+            f"dynamic_shapes names {unknown[0]!r}, but forward has no such parameter",
+            remedy=f"give one of {', '.join(parameters)}",
         )
     return shapes
 
@@ -320,7 +320,7 @@ def shapes_of(texts: Sequence[str]) -> dict[str, dict[int, Any]]:
         match = _DYNAMIC.fullmatch(text)
         if match is None:
             raise UsageError(
-                f"--dynamic {text} is no input, dimension and range",
+                f"--dynamic {text} does not name an input and a dimension",
                 remedy="write for example x:0, x:0=batch or x:0=batch:1-256",
             )
         name, dim = match["input"], int(match["dim"])

@@ -73,7 +73,12 @@ def read_jobs(path: Path) -> list[Job]:
     """
     jobs = list(_of_folder(path) if path.is_dir() else _of_file(path))
     if not jobs:
-        raise UsageError("no jobs here", file=str(path), remedy="see verify-many --help")
+        raise UsageError(
+            "no jobs here",
+            file=str(path),
+            remedy="give JSON lines with id, reference and candidate, or a folder of pairs"
+            " NAME.reference.py and NAME.candidate.py",
+        )
     return jobs
 
 

@@ -72,7 +72,8 @@ def _from_file(path: Path, device: torch.device, training: bool | None) -> Task:
     if not file.has("fused_operator"):
         file.fail(
             "defines neither Model nor fused_operator",
-            "define Model, get_inputs and get_init_inputs, or get_inputs and fused_operator",
+            "define Model, get_inputs and get_init_inputs, or get_inputs and fused_operator;"
+            " or name a factory in the file: package.module:factory",
         )
     file.need("get_inputs")
     try:
@@ -147,11 +148,22 @@ def load_factory(
     sys.path.insert(0, "")  # as `python -m` finds modules
     try:
         with supervised.user_code(f"the factory {spec}", supervised.LOAD_S):
-            parts = getattr(importlib.import_module(module), factory)()
+            function = getattr(importlib.import_module(module), factory, None)
+            if not callable(function):
+                raise UsageError(
+                    f"the module {module} has no function {factory!r}",
+                    remedy="name a function of the module that takes no arguments",
+                )
+            parts = function()
+    except KernelwrightError:
+        raise
     except (Exception, SystemExit) as error:
+        file, line = _own_place(error, module)
         raise UsageError(
             f"{spec} fails: {type(error).__name__}: {error}",
-            remedy="name an importable module and a function in it that takes no arguments",
+            file=file,
+            line=line,
+            remedy="mend the factory; it must run by itself, without arguments",
         ) from error
     finally:
         sys.path.remove("")
@@ -169,6 +181,17 @@ def load_factory(
         return built, (), inputs
     args = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     return built, args, dict(rest[0]) if rest else {}
+
+
+def _own_place(error: BaseException, module: str) -> tuple[str | None, int | None]:
+    """Returns file and line of the innermost frame in the file of a module; None where the error is
+    from elsewhere."""
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") == module
+    ]
+    return places[-1] if places else (None, None)
 
 
 def factory_task(spec: str, module: torch.nn.Module, lowered: Lowered) -> ProgramTask:
