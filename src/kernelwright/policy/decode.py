@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from kernelwright.policy.draw import uniforms
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.rows import Rows, Waiting
-from kernelwright.policy.slots import SlotCache, grouped
+from kernelwright.policy.slots import SlotCache, cache_keyword, grouped
 from kernelwright.policy.steps import DecodingSteps
 from kernelwright.policy.threads import Threads
 from kernelwright.timing.stages import worked_s
@@ -290,9 +290,9 @@ class Decoder:
         self._model(
             input_ids=padded,
             position_ids=torch.arange(width, device=self._device)[None],
-            past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=1,
+            **{cache_keyword(self._model): self._cache},
         )
 
     def _densely(self, running: dict[int, Waiting]) -> int:

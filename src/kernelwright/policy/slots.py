@@ -5,6 +5,7 @@ step writes each row at the row's own position. Attention reads only as many slo
 row needs.
 """
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,11 @@ from transformers.masking_utils import sdpa_mask
 
 GROUPED = "kernelwright_grouped"
 """Attention implementation: `grouped_attention`."""
+
+
+def cache_keyword(model: torch.nn.Module) -> str:
+    """The keyword by which a language model takes its cache: versions of transformers differ."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.policy.draw import draw
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.rows import Rows
-from kernelwright.policy.slots import GROUPED, SlotCache
+from kernelwright.policy.slots import GROUPED, SlotCache, cache_keyword
 from kernelwright.timing.graphs import capturing
 
 WINDOWED, FULL = "sliding_attention", "full_attention"
@@ -33,6 +33,7 @@ class DecodingSteps:
             UsageError: the model attends in a way that fixed slots cannot serve.
         """
         self._model, self._config = model, model.config.get_text_config()
+        self._cache_keyword = cache_keyword(model)
         self._kinds = _attention_kinds(self._config)
         device = model.device
         self._stops = torch.tensor(sorted(stops), dtype=torch.long, device=device)
@@ -96,8 +97,8 @@ class DecodingSteps:
             input_ids=on.token[:, None],
             position_ids=on.position[:, None],
             attention_mask=self._mask(on.position, bucket),
-            past_key_values=cache,
             use_cache=True,
+            **{self._cache_keyword: cache},
         ).logits[:, -1]
         if self._is_greedy:
             chosen = logits.argmax(dim=-1)

@@ -184,10 +184,13 @@ def _text(
 def _filled_cache(module: Any, ids: torch.Tensor) -> dict[str, Any]:
     """The keyword argument of a cache that a prompt has filled. The cache has a fixed size, because
     compiled decoders use such caches."""
+    from kernelwright.policy.slots import cache_keyword  # imports transformers
+
     static_cache: Any = importlib.import_module("transformers").StaticCache
     cache = static_cache(config=module.config, max_cache_len=2 * ids.shape[1])
-    module(input_ids=ids, past_key_values=cache)
-    return {"past_key_values": cache}
+    filled = {cache_keyword(module): cache}
+    module(input_ids=ids, **filled)
+    return filled
 
 
 _LIBRARIES = {"timm": _timm, "transformers": _transformers}
