@@ -62,6 +62,13 @@ def test_a_task_that_crashes_costs_itself_only(lint, folder):
     assert lines[3]["findings"][0]["id"] == "identity"
 
 
+def test_a_task_that_cannot_be_used_says_what_to_do(lint, tmp_path):
+    (tmp_path / "broken.py").write_text("x = 1\n")
+    code, streams = lint(tmp_path / "broken.py")
+    assert code == 2
+    assert "remedy" in streams.out
+
+
 @pytest.mark.slow
 def test_records_are_kept_and_not_made_twice(lint, folder, tmp_path):
     out = tmp_path / "records.jsonl"

@@ -108,6 +108,8 @@ def _print(line: Record) -> None:
     if line["record"] == "lint_error":
         kind = NOT_LINTED.get(line["kind"], line["kind"])
         out.print(name + Text(f"  {kind}: {line['message']}", style="red"), soft_wrap=True)
+        if remedy := line.get("remedy"):
+            out.print(Text(f"  remedy      {remedy}", style="dim"), soft_wrap=True)
         return
     facts = ["clean"] * (not line["findings"]) + ["scaled down"] * line["scaled"]
     out.print(name + Text(f"  {', '.join(facts)}"), soft_wrap=True)

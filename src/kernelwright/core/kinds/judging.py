@@ -1,6 +1,6 @@
 """Lines of `verify-many` and `lint`."""
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from kernelwright.core.kinds.fields import EnvironmentFields, Settings, VerdictFields
 
@@ -127,3 +127,5 @@ class LintErrorLine(TypedDict):
     task: str
     kind: str
     message: str
+    remedy: NotRequired[str | None]
+    """How to mend the task, where a user can."""

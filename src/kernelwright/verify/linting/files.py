@@ -107,6 +107,7 @@ def _line(spec: str, answer: Record) -> Record:
         "task": task_name(spec),
         "kind": answer["kind"],
         "message": answer["error"],
+        "remedy": answer.get("remedy"),
     }
 
 

@@ -47,7 +47,8 @@ class LintWorker:
             return {"kind": "memory", "error": str(error).splitlines()[0]}
         except UsageError as error:
             kind = "memory" if is_about_memory(error) else "usage"
-            return {"kind": kind, "error": _without_place(error, spec)}
+            message = _without_place(error, spec)
+            return {"kind": kind, "error": message, "remedy": error.remedy}
         except (KernelwrightError, Exception) as error:
             text = "".join(traceback.format_exception_only(error)).strip()
             return {"kind": "infra", "error": text}
