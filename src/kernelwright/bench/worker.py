@@ -100,6 +100,9 @@ class BenchWorker:
         return process
 
     def _started(self) -> "subprocess.Popen[str]":
+        # The pipe of a dead process takes text until the last of its threads is gone.
+        if self._process is not None and _is_dead(self._process):
+            self.end()
         if self._process is None:
             with self._log.open("w") as log:
                 self._process = subprocess.Popen(
@@ -125,3 +128,8 @@ class BenchWorker:
             for process in left:
                 process.kill()
             own_folders.remove_stale()  # temporary folders of the process
+
+
+def _is_dead(child: "subprocess.Popen[str]") -> bool:
+    """Whether a child that nobody has waited for has ended."""
+    return bool(psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)

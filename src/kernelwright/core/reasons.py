@@ -72,7 +72,7 @@ REASONS: dict[Code, CodeReason] = {
     ),
     Code.WRONG_STRUCTURE: CodeReason(
         "Number, shape, dtype or memory layout of outputs, or the containers that hold them, "
-        "are not the reference's.",
+        "are not the reference's. Or an output requires gradients of its own.",
         "Return plain tensors of the reference's types, in its order. Contiguous outputs are "
         "always accepted.",
     ),
@@ -94,7 +94,8 @@ REASONS: dict[Code, CodeReason] = {
     ),
     Code.STATE_DIFFERS: CodeReason(
         "Parameters, buffers, attributes or inputs after the call are not the reference's, or"
-        " a parameter of the reference has no counterpart in the candidate.",
+        " a parameter of the reference has no counterpart in the candidate. Or the tensors that "
+        "the candidate keeps grow with each call.",
         "In the call, update exactly the state that the reference updates in this mode. Keep "
         "the names of the reference, or its order and shapes.",
     ),
@@ -104,7 +105,8 @@ REASONS: dict[Code, CodeReason] = {
     ),
     Code.ALIASED: CodeReason(
         "An output shares memory with an input, a parameter, another output or the output of "
-        "an earlier call, where the reference's does not.",
+        "an earlier call, where the reference's does not. Or the candidate keeps the outputs of "
+        "more than four calls.",
         "Allocate each output in the call.",
     ),
     Code.NOT_LAUNCHED: CodeReason(
