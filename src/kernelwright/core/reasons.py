@@ -129,7 +129,7 @@ REASONS: dict[Code, CodeReason] = {
     ),
     Code.SETTINGS_CHANGED: CodeReason(
         "A process-wide setting has another value after the call: default dtype, TF32, grad "
-        "mode, threads, current stream.",
+        "mode, threads, current stream, seeds of generators.",
         "Choose precision and device in each call, or restore the setting.",
     ),
     Code.LEFT_RUNNING: CodeReason(
