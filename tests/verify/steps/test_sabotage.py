@@ -5,6 +5,7 @@ import pytest
 from corpus import cheat
 from kernelwright.verify import checks, judge, life, trial
 from kernelwright.verify.api import verify
+from kernelwright.verify.tasks import program_task
 from kernelwright.verify.tasks.cases import Cases
 from kernelwright.verify.tasks.load import load_task
 
@@ -23,6 +24,7 @@ def no_weights(*_args, **_kwargs):
 
 everything = Cases.all
 NO_PARTS = (life, "NUM_PARTS", 0)
+KEEPS = (life._Life, "_check_kept", nothing)
 
 
 def without_negated(self):
@@ -33,7 +35,11 @@ def without_negated(self):
 @pytest.mark.parametrize(
     ("name", "replaced"),
     [
-        ("one_buffer_for_all_outputs", [(checks, "check_ownership", nothing)]),
+        ("one_buffer_for_all_outputs", [(checks, "check_ownership", nothing), KEEPS]),
+        ("outputs_in_a_ring", [KEEPS]),
+        ("memo_of_all_values", [KEEPS]),
+        ("outputs_of_inference_mode", [(checks, "check_marks", nothing)]),
+        ("columns_of_the_first_call", [(program_task, "larger_variant", nothing)]),
         ("second_instance_uses_the_first", [(life, "live", nothing)]),
         ("slope_of_the_constructor", [(judge, "variations", no_variants)]),
         ("identifiers_in_32_bits", [(judge, "variations", no_variants)]),
