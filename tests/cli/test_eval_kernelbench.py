@@ -156,7 +156,7 @@ def test_in_bfloat16_the_cast_model_is_searched_judged_and_delivered(cast):
 @pytest.mark.slow
 def test_a_run_in_bfloat16_is_not_resumed_as_another(root, cast, capsys):
     assert evaluate(root, cast, "--only", "1/2") == 2
-    assert "another dtype: bfloat16" in " ".join(capsys.readouterr().err.split())
+    assert 'begun with dtype = "bfloat16"' in " ".join(capsys.readouterr().err.split())
 
 
 def test_in_bfloat16_kernelbench_s_evaluator_is_skipped_with_a_reason(root, cast, capsys):
