@@ -14,7 +14,8 @@ ODD_SIZES = (1, 3, 5, 7, 11, 13, 17, 19, 31, 33, 37, 45, 63, 65, 67, 97, 100, 12
 """Primes, and neighbours of powers of two: a mask that is missing shows at these."""
 
 MAX_BEYOND = 256
-"""Up to this size a larger size lies beyond the next power of two."""
+"""Up to this size a larger size lies beyond the next power of two; above it, few elements are
+added."""
 MAX_GROWTH = 1.1
 """The factor by which a large program may grow: a GPU may have room for little more."""
 
@@ -188,14 +189,20 @@ def shape_variants(
     return variants
 
 
+def larger_size(size: int, rng: random.Random) -> int:
+    """A size beyond the next power of two, where a kernel with one block of fixed size fails. Above
+    `MAX_BEYOND`, the size grows by a few elements only."""
+    beyond = 1 << (size - 1).bit_length()
+    return (beyond if beyond <= MAX_BEYOND else size) + rng.randint(1, 3)
+
+
 def larger_variant(
     program: Program, seed: int, max_elements: int = 1 << 16, *, max_flops: float = math.inf
 ) -> Program | None:
     """One variant whose sizes are larger than those of `program`, as far as the structure permits.
 
-    Sizes up to `MAX_BEYOND` become larger than the next power of two, where a kernel with one block
-    of fixed size fails. Larger sizes get a few elements more. If that is too large, all sizes get a
-    few elements more, or one size does. None where attributes pin every size.
+    All sizes become `larger_size`. If that is too large, all sizes get a few elements more, or one
+    size does. None where attributes pin every size.
 
     Args:
         max_elements: the variant may have four times as many. Where `program` has more than these,
@@ -205,12 +212,7 @@ def larger_variant(
     rng = random.Random(derive(seed, "larger_variant"))
     own = [size for size in free_sizes(program) if size > 1]
     few = {size: size + rng.randint(1, 3) for size in own}
-    beyond = {
-        size: (1 << (size - 1).bit_length()) + rng.randint(1, 3)
-        if size <= MAX_BEYOND
-        else few[size]
-        for size in own
-    }
+    beyond = {size: larger_size(size, rng) for size in own}
     rng.shuffle(own)
     most_elements = max(4 * max_elements, MAX_GROWTH * largest(program))
     most_flops = max(4 * max_flops, MAX_GROWTH * program.flops())

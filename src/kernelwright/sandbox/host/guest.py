@@ -248,9 +248,7 @@ class Guest:
     def let_go(self) -> int:
         """Frees the outputs of calls that are held. Returns the number of calls whose outputs
         the candidate keeps."""
-        header, _ = self._exchange.request("let_go")
-        with self._exchange.reading():
-            return reading.count(header["kept"])
+        return self._read(lambda header: reading.count(header["kept"]), "let_go")
 
     def run_many(self, name: str, calls: Sequence[GuestCall]) -> list[Ran]:
         """Calls a candidate several times in one request, each call as `run` does, but with all

@@ -10,14 +10,12 @@ import torch
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.programs.draws.structure import Structure, are_kept
+from kernelwright.programs.resizing.variants import larger_size
 from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.resized import resized, sizes_of
 from kernelwright.verify.tasks.task import CPU, FunctionTask, InputChange, Task
 from kernelwright.verify.tasks.varied_arguments import are_plain, rebuilt
 
-MAX_GROWN = 256
-"""Up to this size a larger size lies beyond the next power of two; above it, few elements are
-added."""
 Place = tuple[int, int] | None
 """Input and dimension; None for all dimensions of one size."""
 
@@ -74,10 +72,8 @@ def other_sizes(
 
 
 def _larger(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
-    """Yields a size beyond the next power of two, where a kernel with one block of fixed size
-    fails. Above `MAX_GROWN` the size grows by a few elements only."""
-    beyond = 1 << (size - 1).bit_length()
-    yield beyond + dice.randint(1, 3) if beyond <= MAX_GROWN else size + dice.randint(1, 3), None
+    """Yields a size that a kernel with one block of fixed size cannot hold."""
+    yield larger_size(size, dice), None
 
 
 def _smaller(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
