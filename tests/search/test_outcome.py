@@ -144,6 +144,15 @@ def test_a_budget_that_ends_first_is_told_with_counts():
     assert told["left_out"] == ["2 candidates were cut off by the clock."]
 
 
+def test_a_budget_that_ends_before_proposals_does_not_say_that_nothing_can_be_fused():
+    told = ended(replace(fragments(), tuned=(), chosen=(), is_unproposed=True), tuned=())
+    assert told["cause"] == "out_of_time"
+    assert told["message"] == (
+        "The budget of 60 s ended before fragments were proposed. optimized.py holds the original"
+        " module. A larger budget may help."
+    )
+
+
 def test_a_whole_that_is_rejected_says_why():
     form = fragments([verdict(1.0)])
     refused = Whole(form, "", replace(verdict(None), message="y differs"))

@@ -74,6 +74,8 @@ def outcome_record(ended: EndedSearch) -> Record:
         inside = " inside torch.compile" if ended.whole.served is ServedForm.COMPILED else ""
         inside += " with CUDA graphs" if ended.whole.contender is not None else ""
         message += f" optimized.py holds the original module{inside}."
+        if cause == "out_of_time":
+            message += " A larger budget may help."
     if ended.is_interrupted and not counts.tried:
         cause = "interrupted"
         message = (
@@ -165,6 +167,11 @@ def compared(name: str, ratio: float, low: float, high: float) -> str:
 
 def _unchanged(ended: EndedSearch, counts: _FragmentCounts) -> tuple[str, str]:
     """The cause and its sentences, where no kernel is kept."""
+    if not counts.proposed and any(variant.is_unproposed for variant in ended.searched):
+        return (
+            "out_of_time",
+            f"The budget of {ended.budget_s:g} s ended before fragments were proposed.",
+        )
     if not counts.proposed:
         names = ", ".join(_kept_in_pytorch(ended.whole.variant)) or "views alone"
         return "nothing_to_fuse", f"Nothing can be fused here: the module computes with {names}."
