@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from test_settle import ORIGINAL, variant, verdict
+from test_settle import ORIGINAL, chain, variant, verdict
 
 from kernelwright.core.verdict import Code, Stage
+from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import Malformed
+from kernelwright.programs.build import Builder
 from kernelwright.search.sources import Unread
 from kernelwright.search.telling.outcome import EndedSearch, compared, outcome_record
 from kernelwright.search.variant import Whole
@@ -132,6 +134,16 @@ def test_nothing_to_fuse_names_the_operators():
     assert told["cause"] == "nothing_to_fuse"
     assert "exp, relu, tanh" in told["message"]
     assert told["fragments"] == {"proposed": 0, "tried": 0}
+
+
+def test_nothing_to_fuse_says_that_no_kernel_is_written_for_float64():
+    b = Builder()
+    [t] = b.call("exp", input=b.input(TensorType((4, 4), "float64")))
+    form = replace(fragments(), tuned=(), chosen=(), original=b.program([t]))
+    told = ended(form, tuned=())
+    assert told["cause"] == "nothing_to_fuse"
+    assert "No kernel is written for float64" in told["message"]
+    assert "float64" not in ended(replace(form, original=chain()), tuned=())["message"]
 
 
 def test_a_budget_that_ends_first_is_told_with_counts():

@@ -174,7 +174,11 @@ def _unchanged(ended: EndedSearch, counts: _FragmentCounts) -> tuple[str, str]:
         )
     if not counts.proposed:
         names = ", ".join(_kept_in_pytorch(ended.whole.variant)) or "views alone"
-        return "nothing_to_fuse", f"Nothing can be fused here: the module computes with {names}."
+        message = f"Nothing can be fused here: the module computes with {names}."
+        results = [result for call in ended.whole.variant.original.calls for result in call.types]
+        if any(result.dtype == "float64" for result in results):
+            message += " No kernel is written for float64, because kernels compute in float32."
+        return "nothing_to_fuse", message
     # Time comes before the other causes: a fragment that was not tried might have won.
     if counts.untried or (counts.cut_off and not counts.right and not counts.wrong):
         return "out_of_time", f"{_untried(ended, counts)} {_of_candidates(counts)}".strip()
