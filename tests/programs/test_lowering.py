@@ -274,8 +274,9 @@ def test_what_cannot_be_lowered_is_refused_with_file_line_and_remedy(module, wor
 
 
 def test_writing_into_an_input_is_refused():
-    with pytest.raises(UsageError, match="changes 'x' in place"):
+    with pytest.raises(UsageError, match="changes 'x' in place") as caught:
         lower(Writes(), (torch.randn(3),))
+    assert caught.value.line, "the line of the change"
 
 
 class MaskNamedBias(nn.Module):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.draws.families import BEYOND_DOMAINS, FAMILIES
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Init, Ref
 from kernelwright.programs.reference import evaluate_call, make_inputs, run
 
@@ -172,3 +173,24 @@ def test_the_oracle_reads_the_bits_of_the_native_dtype():
     native, wide = run(program, inputs), run(program, inputs, dtype=torch.float64)
     assert torch.equal(native[0], wide[0])
     assert torch.equal(inputs[0].double(), wide[1])
+
+
+class Bags(torch.nn.Module):
+    """Two tables that are read by rows of the same indices, as in recommenders."""
+
+    def __init__(self):
+        super().__init__()
+        self.large, self.small = (torch.nn.EmbeddingBag(n, 4, mode="sum") for n in (50, 7))
+
+    def forward(self, indices, offsets):
+        return self.large(indices[0], offsets[0]) * self.small(indices[1], offsets[1]).relu()
+
+
+@pytest.mark.parametrize("family", ["plain", "scaled", "last_tile"])
+def test_drawn_groups_of_rows_are_groups(family):
+    """PyTorch refuses offsets that do not begin with 0, and indices beyond a table."""
+    example = torch.randint(7, (2, 12)), torch.tensor([[0, 3, 6, 9]] * 2)
+    program = lower(Bags().eval(), example).program
+    for seed in range(3):
+        [result] = run(program, make_inputs(program, seed, family=family))
+        assert result.shape == (4, 4)

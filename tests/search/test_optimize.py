@@ -184,6 +184,23 @@ torch.testing.assert_close(ours.norm.running_mean, theirs.norm.running_mean)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [("torch.randn(", "torch.eye("), ("return", "y = x0.clone()[0]\n    return")],
+    ids=["inputs", "operators"],
+)
+def test_a_file_that_is_no_flat_program_is_refused_with_its_line(tmp_path, text, cause):
+    """A message without the line let users search for the reason in the wrong function."""
+    path = tmp_path / "step.py"
+    path.write_text(FLAT.replace(text, cause, 1))
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if cause[:6] in text)
+    with pytest.raises(UsageError) as refused:
+        optimize_target(str(path), out=tmp_path / "out")
+    assert refused.value.line == line
+    assert refused.value.message.startswith("the file is no flat program: ")
+    assert "write a Model with get_inputs" in refused.value.remedy
+
+
 @pytest.mark.slow
 def test_a_flat_program_becomes_one_kernel(tmp_path):
     _, path, result = optimized(tmp_path, FLAT)

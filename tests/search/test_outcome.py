@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from test_settle import ORIGINAL, variant, verdict
+from test_settle import ORIGINAL, chain, variant, verdict
 
 from kernelwright.core.verdict import Code, Stage
+from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import Malformed
+from kernelwright.programs.build import Builder
 from kernelwright.search.sources import Unread
 from kernelwright.search.telling.outcome import EndedSearch, compared, outcome_record
 from kernelwright.search.variant import Whole
@@ -134,6 +136,16 @@ def test_nothing_to_fuse_names_the_operators():
     assert told["fragments"] == {"proposed": 0, "tried": 0}
 
 
+def test_nothing_to_fuse_says_that_no_kernel_is_written_for_float64():
+    b = Builder()
+    [t] = b.call("exp", input=b.input(TensorType((4, 4), "float64")))
+    form = replace(fragments(), tuned=(), chosen=(), original=b.program([t]))
+    told = ended(form, tuned=())
+    assert told["cause"] == "nothing_to_fuse"
+    assert "No kernel is written for float64" in told["message"]
+    assert "float64" not in ended(replace(form, original=chain()), tuned=())["message"]
+
+
 def test_a_budget_that_ends_first_is_told_with_counts():
     told = ended(replace(fragments([verdict(2.5)]), num_untried=2))
     assert told["cause"] == "out_of_time"
@@ -142,6 +154,15 @@ def test_a_budget_that_ends_first_is_told_with_counts():
     told = ended(fragments(num_cut_off=2))
     assert told["cause"] == "out_of_time"
     assert told["left_out"] == ["2 candidates were cut off by the clock."]
+
+
+def test_a_budget_that_ends_before_proposals_does_not_say_that_nothing_can_be_fused():
+    told = ended(replace(fragments(), tuned=(), chosen=(), is_unproposed=True), tuned=())
+    assert told["cause"] == "out_of_time"
+    assert told["message"] == (
+        "The budget of 60 s ended before fragments were proposed. optimized.py holds the original"
+        " module. A larger budget may help."
+    )
 
 
 def test_a_whole_that_is_rejected_says_why():

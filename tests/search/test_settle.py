@@ -338,6 +338,17 @@ def test_waiting_does_not_make_a_search_endless(monkeypatch):
     assert num_screened(-1.0) == 0, "the time was over before"
 
 
+def test_a_search_that_begins_too_late_says_so(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    set_clocks(monkeypatch, clock)
+    late, early = (Budget.start(seconds) for seconds in (-1.0, 600.0))
+    [variant] = Search(SlowJudge(clock), budget=late).variants(blocks(), program_task(blocks()))
+    assert variant.is_unproposed
+    [variant] = Search(SlowJudge(clock), budget=early).variants(blocks(), program_task(blocks()))
+    assert variant.tuned
+    assert not variant.is_unproposed
+
+
 def test_an_interrupted_search_gives_what_was_tuned(monkeypatch):
     clock = SimpleNamespace(now=0.0)
 

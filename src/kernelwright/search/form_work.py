@@ -30,6 +30,8 @@ class FormWork:
     tuned: list[Tuned] = field(default_factory=list)
     limit: int = MIN_CANDIDATES
     """Candidates of each source for a fragment."""
+    is_unproposed: bool = False
+    """The deadline was over before a fragment was proposed. The program may have fragments."""
     untried: set[frozenset[int]] = field(default_factory=set)
     """Fragments that were proposed and not yet decided."""
     by_writers: set[int] = field(default_factory=set)

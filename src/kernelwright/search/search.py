@@ -197,6 +197,7 @@ class Search:
                 has_models=work.writers is Writers.MODELS,
                 for_s=max(PROPOSING_SHARE * work.until.left_s(), 0.0),
             )
+            work.is_unproposed = not proposals and work.until.is_over
             work.limit = candidates_each(planned_s, len(proposals))
             work.untried |= set(proposals)
             self._try_all(work, proposals, ahead)
@@ -207,7 +208,8 @@ class Search:
         except KeyboardInterrupt as interruption:
             self.interruption = interruption
         num_untried = sum(not self._is_settled(program, calls, tuned) for calls in work.untried)
-        return Variant.of(form, tuple(tuned), self._chosen(program, tuned), num_untried)
+        searched = Variant.of(form, tuple(tuned), self._chosen(program, tuned), num_untried)
+        return replace(searched, is_unproposed=work.is_unproposed)
 
     def _try_all(self, work: FormWork, proposals: list[frozenset[int]], ahead: Threads) -> None:
         """Tunes the proposals in order. If all candidates of models are wrong, smaller parts of the

@@ -16,7 +16,7 @@ from kernelwright.programs.lowering.lower import Lowered, lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.fit import Sizes
 from kernelwright.programs.sizes.program import SizedProgram
-from kernelwright.programs.text import to_text
+from kernelwright.programs.text import parse, to_text
 from kernelwright.search.arguments import Call, warn_of_weights
 from kernelwright.search.contest.graphed import can_be_graphed
 from kernelwright.search.module import emit
@@ -95,10 +95,21 @@ def load_target(
                 remedy="write it as a Model with get_inputs and get_init_inputs",
             )
         return _flat(path, task, sized)
-    raise UsageError(
-        "fused_operator is more than a flat program: one operator call a line",
-        file=spec,
-        remedy="write it so, or as a Model with get_inputs and get_init_inputs",
+    raise _not_flat(task.text, spec)
+
+
+def _not_flat(text: str, file: str) -> UsageError:
+    """The error for a text that is Python, but no flat program: its first line that is neither."""
+    message, line, remedy = "the file is no flat program", None, ""
+    try:
+        parse(text, file)
+    except UsageError as error:
+        message, line, remedy = f"{message}: {error.message}", error.line, f"{error.remedy}; "
+    return UsageError(
+        message,
+        file=file,
+        line=line,
+        remedy=f"{remedy}or write a Model with get_inputs and get_init_inputs",
     )
 
 

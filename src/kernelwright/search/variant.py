@@ -21,6 +21,8 @@ class Variant(ProgramForm):
     """Indices into `tuned` of the fragments that are replaced."""
     num_untried: int = 0
     """Fragments that were proposed, and that the budget left no time for."""
+    is_unproposed: bool = False
+    """The budget ended before any fragment was proposed."""
 
     @classmethod
     def of(

@@ -14,6 +14,7 @@ import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.capture import structures
+from kernelwright.programs.capture.state import StateError
 
 BRANCH_REMEDY = (
     "make the choice when the module is built, or compute both sides and combine them with "
@@ -22,7 +23,7 @@ BRANCH_REMEDY = (
 OUTSIDE_REMEDY = "keep this part outside the module that is optimized"
 _BRANCH_SIGNS = (
     "data-dependent", "Data-dependent", "on meta tensors", "on a meta tensor", "Tensor.item()",
-    "DynamicOutputShape",
+    "DynamicOutputShape", "DataDependentOutput", ".numpy() is not supported",
 )  # fmt: skip
 _OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 """Folders whose frames tell a user nothing: PyTorch and this package."""
@@ -59,24 +60,30 @@ def explained(
 
     If the error does not show the cause, the module runs once in plain PyTorch.
     """
-    text = str(error)
+    text = f"{type(error).__name__}: {error}"
     file, line = place_of(error)
     # The order matters. Wrong inputs come before texts of errors, because they raise any error.
     # The run in plain PyTorch is the slowest test and comes last.
     if isinstance(error, structures.ResultError):
-        message = f"forward returns {text}, an unsupported output type"
+        message = f"forward returns {error}, an unsupported output type"
         remedy = "return tensors, numbers, flags, and lists, tuples, dicts or objects of them"
-        file, line = _definition(module)
+        file, line = definition(module)
+    elif isinstance(error, StateError):
+        message = str(error)
+        remedy = "keep a state that changes in a buffer (register_buffer) of constant shape"
     elif (problem := _wrong_inputs(module, args, kwargs)) is not None:
         message = f"forward does not take these inputs: {problem}"
         remedy = _signature_remedy(module, args)
-        file, line = _definition(module)
+        file, line = definition(module)
     elif any(sign in text for sign in _BRANCH_SIGNS):
         message, remedy = "control flow or a size depends on the values of a tensor", BRANCH_REMEDY
     elif "register it as buffer" in text:
         name = text.partition("Constant ")[2].partition(" ")[0].removeprefix("inner.")
         message = f"forward changes the tensor attribute {name!r}, which is not a buffer"
         remedy = f"register it in __init__: self.register_buffer({name!r}, ...)"
+    elif "fake tensor in the exported program" in text:
+        message = "torch.export cannot follow a tensor that forward makes"
+        remedy = f"{OUTSIDE_REMEDY}: forward may hold torch.autograd.grad, for example"
     elif "Unsupported input type" in text:
         message = _first_line(error)
         remedy = "pass tensors, numbers, flags, and lists, tuples, dicts or objects of them"
@@ -90,7 +97,7 @@ def explained(
         message += _first_line(error)
         remedy = f"{OUTSIDE_REMEDY}, or write it with plain tensor operators"
     if file is None:
-        file, line = _definition(module)
+        file, line = definition(module)
     return UsageError(message + _called_from(error, file), file=file, line=line, remedy=remedy)
 
 
@@ -190,12 +197,47 @@ def _is_users(file: str) -> bool:
     return _is_worth_naming(file) and not _is_library(file) and not is_script
 
 
-def _definition(module: torch.nn.Module) -> Place:
+def definition(module: torch.nn.Module) -> Place:
     """(File, line) where the class of the module defines `forward`."""
     code = getattr(getattr(type(module), "forward", None), "__code__", None)
     if code is None or not _is_worth_naming(code.co_filename):
         return None, None
     return code.co_filename, code.co_firstlineno
+
+
+def changed_in_place(module: torch.nn.Module, target: str, node: torch.fx.Node) -> UsageError:
+    """The error for an input or a parameter that forward changes in place.
+
+    Args:
+        target: its name in the exported graph.
+        node: the call that computes the new values.
+    """
+    file, line = location(node)
+    if file is None:  # some nodes have lost their trace
+        file, line = definition(module)
+    own = target.removeprefix("inner.")
+    if own != target:
+        message = f"forward changes the parameter {own!r} in place"
+        remedy = "keep a state that changes in a buffer (register_buffer)"
+    else:
+        # The capture writes names in small letters.
+        names = inspect.signature(module.forward).parameters
+        name = next((name for name in names if name.lower() == target), target)
+        message = f"forward changes {name!r} in place, which is an input"
+        remedy = "return a new tensor instead, or clone the input first"
+    return UsageError(message, file=file, line=line, remedy=remedy)
+
+
+def foreign_object(kind: str, node: torch.fx.Node) -> UsageError:
+    """The error for an object of the graph that is no tensor.
+
+    Args:
+        kind: its class, for example "torch._C.Generator".
+        node: the placeholder of the object.
+    """
+    file, line = next((location(user) for user in node.users), (None, None))
+    message = f"forward uses an object of {kind}, which is no tensor"
+    return UsageError(message, file=file, line=line, remedy=OUTSIDE_REMEDY)
 
 
 def location(node: torch.fx.Node) -> Place:

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
+from kernelwright.programs.capture.state import DataAsDetached, Snapshot
+
 PLAIN = (torch.Tensor, bool, int, float, str, type(None))
 """Types of leaves that a capture takes."""
 _FIXED = (
@@ -258,6 +260,8 @@ class Boundary(torch.nn.Module):
     def __init__(self, inner: torch.nn.Module) -> None:
         super().__init__()
         self.inner = inner
+        self.changed_state: set[str] = set()
+        """Attributes of `inner` that a call changed, without those that the capture sees."""
         vars(self)["forward"] = self._forward_like(inner.forward)
 
     def _forward_like(self, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -267,7 +271,11 @@ class Boundary(torch.nn.Module):
             # that a cache has another tensor afterwards.
             parts = list(mutable_parts(args, kwargs).values())
             before = [pytree.tree_flatten(part) for part in parts]
-            result = self.inner(*args, **kwargs)
+            state = Snapshot(self.inner)
+            with DataAsDetached():
+                result = self.inner(*args, **kwargs)
+            # The capture may call forward twice, and a filled cache changes in the first call only.
+            self.changed_state |= state.changes(self.inner)
             try:
                 register((result, parts))
             except TypeError as error:

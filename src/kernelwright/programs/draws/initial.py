@@ -28,6 +28,8 @@ _POSITIVE = Init("rand", 0.5, 1.5)
 """The draw of norm weights and running variances: away from 0, and not 1."""
 _SMALL = Init("randn", 0.0, 0.1)
 """The draw of biases and running means."""
+_BAGS = "aten._embedding_bag"
+"""The extern call that sums groups of rows of a table."""
 
 
 def init_for_domain(domain: Domain, made: TensorType, bound: int | None = None) -> Init:
@@ -71,6 +73,12 @@ class Uses:
         result_type = self.program.type_of(name)
         inits: list[Init] = []
         for call, parameter in self.of(name):
+            if call.op.startswith(_BAGS) and parameter == "offsets":
+                # Offsets begin with 0 and are sorted. With zeros, all rows are in the last group.
+                return Init("randint", 0, 1)
+            if call.op.startswith(_BAGS) and parameter == "indices":
+                num_rows = self.program.type_of(dict(call.args)["weight"].name).shape[0]
+                inits.append(Init("randint", 0, num_rows))
             if call.is_extern or parameter not in call.operator.domains:
                 continue
             types = self.program.bound(call)

@@ -61,14 +61,17 @@ class Translator:
         self.builder = Builder()
         self._values: dict[Node, Any] = {}
 
-    def declare(self, node: Node) -> str:
+    def declare(self, node: Node, name: str) -> str:
         """Makes a placeholder the program's next input.
+
+        Args:
+            name: of the input, for messages.
 
         Returns:
             The dtype of the module's tensor. The program's input may be a carrier of another dtype
             (`capture.carriers`).
         """
-        value_type = self._type_of(node, node.meta["val"])
+        value_type = self._type_of(node, node.meta["val"], name)
         if not is_carried(value_type.dtype):
             self._values[node] = self.builder.input(value_type)
             return value_type.dtype
@@ -264,13 +267,13 @@ class Translator:
         is_tensor = extern.computed(name, dict(args)) or (True,) * len(names)
         return tuple([next(left) if is_one else None for is_one in is_tensor])
 
-    def _type_of(self, node: Node, result: Any) -> TensorType:
+    def _type_of(self, node: Node, result: Any, name: str = "") -> TensorType:
         if not isinstance(result, torch.Tensor):
             self._refuse(node, f"{node.target} takes a number out of a tensor", BRANCH_REMEDY)
         try:
             return type_of(result)
         except ValueError as error:
-            self._refuse(node, f"{node.target}: {error}")
+            self._refuse(node, f"{name or node.target}: {error}")
 
     def _refuse(self, node: Node, message: str, remedy: str = OUTSIDE_REMEDY) -> NoReturn:
         file, line = location(node)

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from kernelwright.programs.capture.state import is_alike
+
 _TABLES = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"})
 
 
@@ -38,13 +40,15 @@ def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
         delattr(part, name)
         is_shared = value.untyped_storage()._cdata in shared
         part.register_buffer(name, value.clone() if is_shared else value, persistent=False)
-    if attributes:
-        places = [(part, name) for part, name, _ in attributes.values()]
+    places = [
+        (part, name) for part in module.modules() for name, _ in part.named_buffers(recurse=False)
+    ]
+    if places:
         vars(module)["forward"] = _writing_back(module.forward, places)
     try:
         yield {name: value for name, (_, _, value) in attributes.items()}
     finally:
-        if attributes:
+        if places:
             del vars(module)["forward"]
         if forward is not None:
             vars(module)["forward"] = forward
@@ -64,7 +68,7 @@ def _writing_back(
         result = forward(*args, **kwargs)
         for (part, name), original in zip(places, before, strict=True):
             now = getattr(part, name)
-            if now is not original:
+            if now is not original and is_alike(original, now):
                 original.copy_(now)
                 setattr(part, name, original)
         return result

@@ -152,7 +152,7 @@ def _ends_in_records(node: Node, table: Table) -> bool:
         traced = make_fx(call, table)(*(operand.meta["val"] for operand in tensors))
         for part in traced.graph.nodes:
             if part.op == "placeholder":
-                translator.declare(part)
+                translator.declare(part, part.name)
             elif part.op == "call_function":
                 translator.translate(part)
     except (KernelwrightError, RuntimeError, NotImplementedError):

@@ -18,13 +18,17 @@ from kernelwright.core.errors import UsageError, infra
 from kernelwright.programs.build import canonical, dead_code
 from kernelwright.programs.capture import structures
 from kernelwright.programs.capture.carriers import carried, is_carried, restored
-from kernelwright.programs.capture.failures import check_module
+from kernelwright.programs.capture.failures import (
+    changed_in_place,
+    check_module,
+    foreign_object,
+)
 from kernelwright.programs.capture.structures import Boundary
 from kernelwright.programs.draws.initial import choose_inits
 from kernelwright.programs.lowering import attributes
 from kernelwright.programs.lowering.aten import Translator, computing_nodes
 from kernelwright.programs.lowering.limits import numbers_written, with_limits
-from kernelwright.programs.lowering.tracing import export
+from kernelwright.programs.lowering.tracing import check_state, export
 from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.shared_memory import contiguous_outputs, copied_outputs
 
@@ -231,7 +235,9 @@ def lower(
     _check_inputs(args, kwargs)
     args, kwargs = _distinct((args, kwargs))
     with structures.kept(module), attributes.as_buffers(module) as plain:
-        exported = export(Boundary(module), args, kwargs)
+        boundary = Boundary(module)
+        exported = export(boundary, args, kwargs)
+    check_state(boundary, args, kwargs)
     with infra(f"a fault of kernelwright, please report it: lowering {type(module).__name__}"):
         return _program_of(module, exported, (args, kwargs), plain)
 
@@ -253,7 +259,7 @@ def _program_of(
     sources = _declare_inputs(translator, exported, (args, kwargs))
     for node in computing_nodes(exported.graph):
         translator.translate(node)
-    results = _Results.read(translator, exported, _inside_parts(args, kwargs))
+    results = _Results.read(translator, exported, _inside_parts(args, kwargs), module)
     number_of = numbers_written(exported)
     bound = zip(translator.builder.inputs, sources, strict=True)
     numbers = {value.name: number_of[s.name] for value, s in bound if s.name in number_of}
@@ -369,19 +375,19 @@ def _declare_inputs(
         position += spec.kind is InputKind.USER_INPUT
         if isinstance(spec.arg, ConstantArgument):
             continue  # a number, flag or None: part of the program
+        node = nodes[spec.arg.name]
+        is_user = spec.kind is InputKind.USER_INPUT
         if spec.kind not in _KINDS:
-            raise UsageError(
-                f"input {spec.arg.name} is a {spec.kind.name.lower()}",
-                remedy="pass tensors, numbers, flags, and containers of them",
-            )
-        dtype = translator.declare(nodes[spec.arg.name])
-        if spec.kind is InputKind.USER_INPUT:
-            sources.append(InputSource("user", paths[position], position, dtype=dtype))
+            raise foreign_object(getattr(spec.arg, "class_fqn", spec.kind.name.lower()), node)
+        name = paths[position] if is_user else _own_name(spec.target)
+        dtype = translator.declare(node, name)
+        if is_user:
+            sources.append(InputSource("user", name, position, dtype=dtype))
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             constant = exported.constants[spec.target]
             sources.append(InputSource("constant", str(spec.target), tensor=constant, dtype=dtype))
         else:
-            sources.append(InputSource(_KINDS[spec.kind], _own_name(spec.target), dtype=dtype))
+            sources.append(InputSource(_KINDS[spec.kind], name, dtype=dtype))
     return sources
 
 
@@ -413,12 +419,17 @@ class _Results:
 
     @classmethod
     def read(
-        cls, translator: Translator, exported: ExportedProgram, inside_parts: Collection[int]
+        cls,
+        translator: Translator,
+        exported: ExportedProgram,
+        inside_parts: Collection[int],
+        module: torch.nn.Module,
     ) -> Self:
         """Reads the results of the exported graph.
 
         Args:
             inside_parts: leaves of the inputs that may be changed in place.
+            module: its forward names the inputs.
 
         Raises:
             UsageError: forward changes any other input in place.
@@ -443,10 +454,7 @@ class _Results:
             ):
                 changed[value.name] = position, node
             elif spec.kind is not OutputKind.USER_OUTPUT:
-                raise UsageError(
-                    f"forward changes {spec.target!r} in place ({spec.kind.name.lower()})",
-                    remedy="return a new tensor instead, or clone the input first",
-                )
+                raise changed_in_place(module, str(spec.target), node)
             elif isinstance(value, Ref) and value.name in changed:
                 results.user_outputs.append(("input", changed[value.name][0]))
             elif isinstance(value, Ref):

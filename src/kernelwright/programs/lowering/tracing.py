@@ -8,10 +8,14 @@ from io import StringIO
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 from torch.export import ExportedProgram
 
+from kernelwright.core.errors import UsageError
 from kernelwright.programs import extern
-from kernelwright.programs.capture.failures import explained
+from kernelwright.programs.capture import structures
+from kernelwright.programs.capture.failures import definition, explained
+from kernelwright.programs.capture.state import matters
 from kernelwright.programs.capture.structures import Boundary
 from kernelwright.programs.lowering.decompositions import decomposed
 
@@ -30,6 +34,35 @@ def export(boundary: Boundary, args: tuple[Any, ...], kwargs: Mapping[str, Any])
             return decomposed(torch.export.export(boundary, args, dict(kwargs), strict=False))
     except (Exception, SystemExit) as error:  # the user's forward may raise anything
         raise explained(error, boundary.inner, args, kwargs) from error
+
+
+def check_state(boundary: Boundary, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Compares two calls, if forward changes attributes that no program carries.
+
+    Tensors on the meta device have no values, so nothing is compared there.
+
+    Args:
+        boundary: a module that was captured.
+
+    Raises:
+        UsageError: the result of the second call is another.
+    """
+    module, changed = boundary.inner, boundary.changed_state
+    tensors = [*module.parameters(), *module.buffers(), *pytree.tree_leaves((args, kwargs))]
+    has_values = not any(isinstance(t, torch.Tensor) and t.is_meta for t in tensors)
+    if not (changed and has_values):
+        return
+    with structures.kept(module):
+        is_other = matters(module, args, kwargs, changed)
+    if is_other:
+        file, line = definition(module)
+        raise UsageError(
+            f"forward changes {', '.join(sorted(changed))}, and its next result depends on that",
+            file=file,
+            line=line,
+            remedy="keep such a state in a buffer (register_buffer) of constant shape, or make it"
+            " an input and a result of forward",
+        )
 
 
 @contextmanager

@@ -28,7 +28,7 @@ SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
 SCALED_DOWN = "judged on the program scaled down: there is no GPU for its real sizes"
 NOT_JUDGED = "Other combinations of the kernels were not judged."
-CUT = "The whole module with its kernels was not judged to the end: the kernels are not used."
+CUT = "The budget ended before the whole module was judged with its kernels, so none is used."
 COMPARING_SHARE = 0.4
 """The largest share of the time after tuning that comparing the forms takes."""
 

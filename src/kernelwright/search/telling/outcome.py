@@ -74,6 +74,8 @@ def outcome_record(ended: EndedSearch) -> Record:
         inside = " inside torch.compile" if ended.whole.served is ServedForm.COMPILED else ""
         inside += " with CUDA graphs" if ended.whole.contender is not None else ""
         message += f" optimized.py holds the original module{inside}."
+        if cause == "out_of_time":
+            message += " A larger budget may help."
     if ended.is_interrupted and not counts.tried:
         cause = "interrupted"
         message = (
@@ -165,9 +167,18 @@ def compared(name: str, ratio: float, low: float, high: float) -> str:
 
 def _unchanged(ended: EndedSearch, counts: _FragmentCounts) -> tuple[str, str]:
     """The cause and its sentences, where no kernel is kept."""
+    if not counts.proposed and any(variant.is_unproposed for variant in ended.searched):
+        return (
+            "out_of_time",
+            f"The budget of {ended.budget_s:g} s ended before fragments were proposed.",
+        )
     if not counts.proposed:
         names = ", ".join(_kept_in_pytorch(ended.whole.variant)) or "views alone"
-        return "nothing_to_fuse", f"Nothing can be fused here: the module computes with {names}."
+        message = f"Nothing can be fused here: the module computes with {names}."
+        results = [result for call in ended.whole.variant.original.calls for result in call.types]
+        if any(result.dtype == "float64" for result in results):
+            message += " No kernel is written for float64, because kernels compute in float32."
+        return "nothing_to_fuse", message
     # Time comes before the other causes: a fragment that was not tried might have won.
     if counts.untried or (counts.cut_off and not counts.right and not counts.wrong):
         return "out_of_time", f"{_untried(ended, counts)} {_of_candidates(counts)}".strip()
