@@ -30,7 +30,7 @@ _CLOCKS = {name: sys.modules[name] for name in ("time_machine", "_time_machine")
 _ahead_s = 0
 _SHARE = 1 << 15
 """Elements below which PyTorch gives no work to a further thread (`at::internal::GRAIN_SIZE`)."""
-_COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time")
+_COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
 
 
 def move_clocks_from_here_on() -> None:
@@ -42,11 +42,13 @@ def move_clocks_from_here_on() -> None:
 
 
 def _wrap_counter(name: str, ticks: int) -> None:
-    stock: Callable[[], Any] = getattr(time, name)
+    stock: Callable[..., Any] = getattr(time, name)
 
     @disguised(stock)
-    def moved() -> Any:
-        return stock() + _ahead_s * ticks
+    def moved(*clock: Any) -> Any:
+        # time_machine moves this clock.
+        is_moved = clock == (time.CLOCK_REALTIME,)
+        return stock(*clock) + (0 if is_moved else _ahead_s * ticks)
 
     setattr(time, name, moved)
 

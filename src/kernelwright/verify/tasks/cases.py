@@ -19,16 +19,16 @@ from kernelwright.sandbox.shared.manner import MAX_THREADS, WATCHED, Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.room import is_about_memory
-from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
+from kernelwright.verify.tasks.alike import permuted, swapped, with_one_for_two, with_parts_of
 from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.tasks.observed import ORDERS
 from kernelwright.verify.tasks.task import Task
 
 KEPT_BYTES = 1 << 30
 """A larger first case is posed again at each use: memory is scarcer than time."""
-PART_CHANGED, PERMUTED, SWAPPED = "part changed", "permuted", "swapped"
+PART_CHANGED, PERMUTED, SWAPPED, SAME = "part changed", "permuted", "swapped", "same"
 """Cases from the first inputs: with a part of their values changed, with their values in another
-order, with two inputs of one shape exchanged."""
+order, with two inputs of one shape exchanged, with one tensor in the place of both."""
 TELLING = ("spikes", "last_tile")
 """Families in which a kernel shows whose work does not matter in the first case."""
 OTHER_WEIGHTS = "other weights"
@@ -180,7 +180,7 @@ class Cases:
         kinds = [(variant, "plain") for variant in self.variants]
         kinds += [("base", PART_CHANGED), ("base", PERMUTED), ("base", SWAPPED)]
         kinds += [("base", family) for family in FAMILIES if family != "plain"]
-        kinds += [("base", "plain")] * 2
+        kinds += [("base", "plain")] * 2 + [("base", SAME)]
         # The number decides poison and surroundings, so each kind of case has its place in the
         # order.
         return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
@@ -248,10 +248,13 @@ class Cases:
             return None
         if not posed.answer.is_finite:
             return None
+        # The reference saw copies, which do not share memory as the tensors of a user do.
+        if case.family == SAME and (posed.answer.inputs or posed.answer.aliases):
+            return None
         if self._ties_decide(task, posed):
             return None
-        keeps_small = bool(self._operators_of_base() & KEEPS_SMALL)
-        return _allowing(posed, reduces=self._reduces(), keeps_small=keeps_small)
+        is_exact = bool(self._operators_of_base() & KEEPS_SMALL) or _rounds_nothing(posed.answer)
+        return _allowing(posed, reduces=self._reduces(), is_exact=is_exact)
 
     def _ties_decide(self, task: Task, posed: Posed) -> bool:
         """Whether the reference returns indices of sorted values of which some are equal. PyTorch
@@ -274,6 +277,8 @@ class Cases:
             if inputs is None:
                 raise UsageError("no two inputs can be exchanged")
             return inputs
+        if case.family == SAME:
+            return with_one_for_two(self.first_inputs())
         if case.family == PART_CHANGED:  # a result kept under a sample of its inputs is stale
             others = task.inputs(case.seed, "plain", self.rules.device)
             return with_parts_of(self.first_inputs(), others, case.seed)
@@ -367,14 +372,20 @@ def fits_cpu(inputs: list[Any]) -> bool:
     return sum(tensor.numel() for tensor in tensors) <= MAX_ON_CPU
 
 
-def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
+def _rounds_nothing(answer: ReferenceAnswer) -> bool:
+    """Whether the reference's own outputs equal those of float64."""
+    outputs = answer.outputs
+    return all(torch.equal(y.to(o), o) for y, o in zip(outputs.native, outputs.oracle, strict=True))
+
+
+def _allowing(posed: Posed, *, reduces: bool, is_exact: bool) -> Posed:
     """Returns the case with the errors that its family excuses, in outputs, state and changed
     inputs.
 
     Args:
         reduces: the reference makes one value of many, and the order of a sum decides what
             overflows.
-        keeps_small: small values have all their digits, and errors of `tiny` count in full.
+        is_exact: small values have all their digits, and errors of `tiny` count in full.
     """
     family, answer = posed.case.family, posed.answer
     if family == "plain":
@@ -386,7 +397,7 @@ def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
         "is_nan_free": family != "special",
         "is_range_free": (family == "extreme" and reduces) or (family == "large" and overflows),
         "is_overflow_free": family in ("extreme", "large"),
-        "least_scale": TINY_SCALE if family == "tiny" and not keeps_small else 0.0,
+        "least_scale": TINY_SCALE if family == "tiny" and not is_exact else 0.0,
     }
     return replace(
         posed,
@@ -417,6 +428,7 @@ def case_of(seed: int, number: int, variant: str = "base", family: str = "plain"
     # The first turn is one for all cases of a seed, so the cases go through configurations in
     # order.
     manner = manner_of(dice, number, derive(seed, "turns") % MAX_FIRST_TURN)
+    manner = replace(manner, is_same=family == SAME)
     return Case(variant, family, case_seed, filler, generator_seed(dice), manner)
 
 

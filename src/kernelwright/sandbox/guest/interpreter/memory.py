@@ -59,9 +59,9 @@ class TracedMemory:
 
     def note_storage(self, storage: torch.UntypedStorage) -> bool:
         """Returns whether a storage is traced from here on."""
-        address, num_bytes = storage.data_ptr(), storage.nbytes()
-        if not num_bytes or storage.device.type != "cpu":
+        if storage.device.type != "cpu" or not storage.nbytes():  # others have no address
             return False
+        address, num_bytes = storage.data_ptr(), storage.nbytes()
         if self._num_bytes.get(address) != num_bytes:  # new, or of another size
             if self._num_kept_bytes + num_bytes > MAX_KEPT_BYTES:
                 self._spans.setdefault(address, {})
