@@ -246,6 +246,8 @@ class _Life:
             # The same inputs before and after: a result that is kept without the weights is stale.
             last = self._inputs()
             self._call(sides, "before new weights", now, inputs=last)
+            if number == len(ways) - 1:  # sums of the weights stay
+                self.weights[number] = now.with_permuted_weights(self.cases.seed)
             now = self._renew(sides, number, how)
             what = f"the same inputs after new weights ({how})"
             self._call(sides, what, now, inputs=last)

@@ -15,6 +15,7 @@ import torch
 
 from kernelwright.sandbox.guest.disguise import disguised
 from kernelwright.sandbox.guest.interpreter.order import program_order
+from kernelwright.sandbox.guest.interpreter.races import races_watched
 from kernelwright.sandbox.shared.manner import MAX_THREADS, Manner
 
 _loaded_before = frozenset(sys.modules)
@@ -138,7 +139,12 @@ def surrounded(manner: Manner) -> Iterator[None]:
     try:
         # `inference_mode(False)` would turn grad mode on.
         inference = torch.inference_mode() if manner.is_inference else nullcontext()
-        with grad_mode(has_grad=manner.has_grad), inference, program_order(manner.order_seed):
+        with (
+            grad_mode(has_grad=manner.has_grad),
+            inference,
+            program_order(manner.order_seed),
+            races_watched(is_watched=manner.traces_memory),
+        ):
             seeds = _seeds()
             yield
             # Compared here: a call may set what was the value at birth, as one thread.

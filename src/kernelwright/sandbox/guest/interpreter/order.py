@@ -98,6 +98,15 @@ def waits(kernel: Any) -> bool:
     return any(wait(_loop_words(f.__code__)) for _, f in functions if not _is_of_triton(f))
 
 
+def names_waiting(kernel: Any) -> bool:
+    """Whether a kernel, or a function that the kernel calls, names an operation by which programs
+    wait for each other."""
+    functions = [function for _, function in _functions(kernel)]
+    codes = [function.__code__ for function in functions if not _is_of_triton(function)]
+    names = {function.__name__ for function in functions}.union(*map(_words, codes))
+    return any(part in name for part in _WAITS for name in names)
+
+
 def _functions(kernel: Any) -> Iterator[tuple[str, FunctionType]]:
     """Yields the function of a kernel, and all functions that its code names, each with its name
     there. The code of Triton's own functions is not read."""
