@@ -365,7 +365,7 @@ def test_a_function_has_no_instances():
         Instances(None).construct({})
 
 
-@pytest.mark.parametrize("how", ["copy", "load_state_dict", "data"])
+@pytest.mark.parametrize("how", ["copy", "load_state_dict", "assign", "data"])
 def test_weights_are_set_by_each_way_and_only_data_takes_new_memory_unseen(how):
     instances = Instances(layer)
     number = instances.construct({})
@@ -375,8 +375,9 @@ def test_weights_are_set_by_each_way_and_only_data_takes_new_memory_unseen(how):
     instances.load(number, ["weight", "bias", "unheard_of"], values, how)
     assert instances.get(number).weight.tolist() == [7, 7, 7]
     assert instances.get(number).bias.tolist() == [0, 0, 0]
+    assert (instances.get(number).weight is weight) == (how != "assign")
     assert (weight.data_ptr() == address) == (how != "data")
-    assert (weight._version == version) == (how == "data")
+    assert (weight._version == version) == (how in ("assign", "data"))
 
 
 def test_moving_gives_other_memory_and_the_same_values():

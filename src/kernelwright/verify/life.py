@@ -46,9 +46,10 @@ from kernelwright.verify.values.compare import compare
 from kernelwright.verify.values.live import Live, num_tensors
 
 WAYS = ("copy", "load_state_dict", "copy")
-DROP_IN_WAYS = (*WAYS, "data")
+DROP_IN_WAYS = (*WAYS, "data", "assign")
 """How users change weights between calls. New memory under a parameter does not change its version
-counter, and honest kernels may follow version counters. So "data" is for `drop-in` alone."""
+counter, and honest kernels may follow version counters. So "data" is for `drop-in` alone, and so is
+"assign": `load_state_dict` puts new objects in the place of parameters."""
 
 
 NUM_PARTS, MAX_PART = 3, 1000

@@ -56,6 +56,7 @@ def without_negated(self):
         ("bias_of_zeros_left_out", [(judge, "other_weights", no_weights), NO_PARTS]),
         ("small_numbers_flushed", [(cases, "_rounds_nothing", nothing)]),
         ("weights_known_by_their_sum", [(ModuleTask, "with_permuted_weights", same_task)]),
+        ("parameter_objects_kept", [(life, "DROP_IN_WAYS", life.WAYS)]),
         ("one_tensor_for_two", [(Cases, "all", without_same)]),
         ("relu_of_what_is_positive", [(Cases, "all", without_negated)]),
     ],

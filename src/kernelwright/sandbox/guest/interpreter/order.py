@@ -82,6 +82,8 @@ def install() -> None:
 def waits(kernel: Any) -> bool:
     """Whether programs of a kernel may wait for each other: a loop with a condition, in the kernel
     or in a function that the kernel calls, names an operation by which programs wait."""
+    if not names_waiting(kernel):  # most kernels: loops need not be read
+        return False
     functions = list(_functions(kernel))
     words: dict[str, set[str]] = {}
     for name, function in functions:
