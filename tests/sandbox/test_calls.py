@@ -126,6 +126,8 @@ def test_plain_values_pass_as_inputs(call):
         ("Pair((x, x))", "Pair"),
         ("Point(x, 1)", "(T,1)"),
         ("{Key('a'): x}", "{Key a:T}"),
+        ("{Name.FIRST: x}", "{a:T}"),
+        ("torch.max(x.view(1, 2), -1)", "(T,T)"),
         ("{'a': x, 1: x}", "{a:T,1:T}"),
     ],
 )
@@ -133,7 +135,9 @@ def test_a_container_with_methods_of_its_own_does_not_pass_for_a_plain_one(call,
     body = (
         "from collections import namedtuple\n"
         "Point = namedtuple('Point', 'x y')\n"
-        "class Key(str):\n    pass\n"
+        "from enum import Enum\n"
+        "class Key(str):\n    __hash__ = lambda self: 7\n"
+        "class Name(str, Enum):\n    FIRST = 'a'\n"
         "class Pair(tuple):\n    def __getitem__(self, i):\n        return None\n"
         f"def fused_operator(x):\n    return {result}\n"
     )

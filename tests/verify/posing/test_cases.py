@@ -218,6 +218,14 @@ def test_no_tensor_takes_the_place_of_two_where_the_reference_writes_to_inputs()
     assert two.pose_if_defined(case(SAME)) is None
 
 
+def test_one_tensor_takes_no_place_of_two_where_sums_cancel():
+    def distance(x, y):
+        return (x - y).square().sum(-1)
+
+    two = cases_of(distance, lambda: torch.randn(4, 4), lambda: torch.randn(4, 4))
+    assert two.pose_if_defined(case(SAME)) is None
+
+
 def test_values_in_another_order_are_those_of_the_first_call_and_structures_stay():
     cases = cases_of(torch.mul, lambda: torch.randn(5, 5), lambda: torch.randn(5, 5).tril())
     first, (free, lower) = cases.first_inputs(), cases.pose_if_defined(case(PERMUTED)).inputs

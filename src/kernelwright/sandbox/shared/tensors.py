@@ -181,9 +181,13 @@ def flatten(value: object) -> tuple[str, list[object]]:
 
 
 def _key(key: object) -> str:
-    """Returns a key as text. A key of another class than a plain one may equal no plain key."""
-    is_plain = type(key) in (str, int, float, bool, tuple)
-    return f"{key!s:.60}" if is_plain else f"{type(key).__name__} {key!s:.60}"
+    """Returns a key as text. A key with a way of its own to be found may equal no plain key."""
+    kind: Any = type(key)
+    for plain in (str, int, float, tuple):
+        is_plain = issubclass(kind, plain) and kind.__eq__ is plain.__eq__
+        if is_plain and kind.__hash__ is plain.__hash__:
+            return f"{str.__str__(key) if isinstance(key, str) else key!s:.60}"
+    return f"{kind.__name__} {key!s:.60}"
 
 
 def _answers_itself(kind: type) -> bool:
