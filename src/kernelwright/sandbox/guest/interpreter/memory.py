@@ -44,9 +44,9 @@ class TracedMemory:
         """Takes new digests of the memory under a tensor, and of all other digested memory in its
         storage."""
         storage = torch.Tensor.untyped_storage(tensor)
-        address, num_bytes = storage.data_ptr(), storage.nbytes()
         if not self.note_storage(storage):
             return
+        address, num_bytes = storage.data_ptr(), storage.nbytes()
         if num_bytes > MAX_TRACED_BYTES and tensor.layout is torch.strided:
             begin = int(tensor.storage_offset()) * tensor.itemsize
             span = begin, min(TensorMeta.of(tensor).span_bytes, int(num_bytes) - begin)
