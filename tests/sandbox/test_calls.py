@@ -1,6 +1,7 @@
 """What a guest reports about an honest call, and about a sloppy one."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from sample_candidates import ADD, HEADER
 
 from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.shared.contract import GuestCall, GuestFault
+from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.verify.tasks.init_inputs import init_inputs_text
 
 
@@ -59,6 +61,33 @@ def test_an_unwritten_output_shows_the_poison(call, poison):
     assert ran.outputs[0].isnan().all() == math.isnan(poison)
 
 
+def test_memory_that_a_tensor_grows_by_shows_the_poison(call):
+    body = (
+        "def fused_operator(x):\n    return [x.new_zeros(2).resize_(2, 3), x.clone().resize_(2)]\n"
+    )
+    grown, shrunk = call(body, torch.ones(4), poison=123.0).outputs
+    assert grown.flatten().tolist() == [0.0] * 2 + [123.0] * 4
+    assert shrunk.tolist() == [1.0] * 2
+
+
+@pytest.mark.parametrize(
+    "change", ["x.copy_(x.clone())", "x.note = 1", "x.requires_grad_()", "x.unsqueeze_(0)"]
+)
+def test_a_change_of_an_input_that_keeps_its_values_is_reported(call, change):
+    ran = call(
+        f"def fused_operator(x):\n    {change}\n    return [x.new_zeros(2)]\n", torch.ones(4)
+    )
+    assert ran.changed_inputs == (0,)
+
+
+def test_inputs_with_equal_values_are_one_tensor_where_the_call_says_so(call):
+    body = "def fused_operator(x, y, z):\n    return [x is y, y is z]\n"
+    inputs = torch.ones(4), torch.ones(4), torch.zeros(4)
+    assert call(body, *inputs).structure == "[False,False]"
+    manner = replace(WATCHED, is_same=True)
+    assert call(body, *inputs, manner=manner).structure == "[True,False]"
+
+
 def test_a_changed_input_is_reported(call):
     ran = call("def fused_operator(x, y):\n    return [x + y.zero_()]\n", *torch.randn(2, 8))
     assert ran.changed_inputs == (1,)
@@ -89,6 +118,30 @@ def test_plain_values_pass_as_inputs(call):
     ran = call("def fused_operator(x, k, flag):\n    return x * k, flag\n", torch.ones(2), 3, None)
     assert torch.equal(ran.outputs[0], torch.full((2,), 3.0))
     assert ran.structure == "(T,None)"
+
+
+@pytest.mark.parametrize(
+    ("result", "structure"),
+    [
+        ("Pair((x, x))", "Pair"),
+        ("Point(x, 1)", "(T,1)"),
+        ("{Key('a'): x}", "{Key a:T}"),
+        ("{Name.FIRST: x}", "{a:T}"),
+        ("torch.max(x.view(1, 2), -1)", "(T,T)"),
+        ("{'a': x, 1: x}", "{a:T,1:T}"),
+    ],
+)
+def test_a_container_with_methods_of_its_own_does_not_pass_for_a_plain_one(call, result, structure):
+    body = (
+        "from collections import namedtuple\n"
+        "Point = namedtuple('Point', 'x y')\n"
+        "from enum import Enum\n"
+        "class Key(str):\n    __hash__ = lambda self: 7\n"
+        "class Name(str, Enum):\n    FIRST = 'a'\n"
+        "class Pair(tuple):\n    def __getitem__(self, i):\n        return None\n"
+        f"def fused_operator(x):\n    return {result}\n"
+    )
+    assert call(body, torch.ones(2)).structure == structure
 
 
 def test_a_tensor_subclass_does_not_pass_for_a_tensor(call):

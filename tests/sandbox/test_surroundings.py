@@ -28,15 +28,21 @@ def threads(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("name", ["time", "monotonic", "perf_counter", "process_time"])
-def test_clocks_are_ahead_inside_and_come_back(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "clock"),
+    [
+        *[(name, ()) for name in ("time", "monotonic", "perf_counter", "process_time")],
+        *[("clock_gettime", (clock,)) for clock in (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)],
+    ],
+)
+def test_clocks_are_ahead_inside_and_come_back(monkeypatch, name, clock):
     for counter in surroundings._COUNTERS:
         for kind in (counter, f"{counter}_ns"):
             monkeypatch.setattr(time, kind, getattr(time, kind))
     surroundings.move_clocks_from_here_on()
 
     def ticks():
-        return getattr(time, name)(), getattr(time, f"{name}_ns")() / 1e9
+        return getattr(time, name)(*clock), getattr(time, f"{name}_ns")(*clock) / 1e9
 
     before = ticks()
     with surrounded(Manner(clock_s=DAY_S)):
@@ -250,9 +256,10 @@ def test_memory_that_the_candidate_keeps_is_measured_after_each_held_call(guest)
 
 def test_writes_to_memory_beside_an_input_are_reported(guest):
     guest.load(
+        "import torch\n"
         "def fused_operator(x, at):\n"
-        "    whole = x.new_empty(0).set_(x.untyped_storage())\n"
-        "    whole[at] = 7\n"
+        "    whole = torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage())\n"
+        "    whole[at] ^= 255\n"
         "    return [x.clone()]\n"
     )
     manner = replace(WATCHED, has_offsets=True)
@@ -358,7 +365,7 @@ def test_a_function_has_no_instances():
         Instances(None).construct({})
 
 
-@pytest.mark.parametrize("how", ["copy", "load_state_dict", "data"])
+@pytest.mark.parametrize("how", ["copy", "load_state_dict", "assign", "data"])
 def test_weights_are_set_by_each_way_and_only_data_takes_new_memory_unseen(how):
     instances = Instances(layer)
     number = instances.construct({})
@@ -368,8 +375,9 @@ def test_weights_are_set_by_each_way_and_only_data_takes_new_memory_unseen(how):
     instances.load(number, ["weight", "bias", "unheard_of"], values, how)
     assert instances.get(number).weight.tolist() == [7, 7, 7]
     assert instances.get(number).bias.tolist() == [0, 0, 0]
+    assert (instances.get(number).weight is weight) == (how != "assign")
     assert (weight.data_ptr() == address) == (how != "data")
-    assert (weight._version == version) == (how == "data")
+    assert (weight._version == version) == (how in ("assign", "data"))
 
 
 def test_moving_gives_other_memory_and_the_same_values():

@@ -156,6 +156,13 @@ STRUCTURE = {
 }
 
 
+def test_a_true_value_has_the_byte_one():
+    mask = torch.tensor([True, False])
+    others = torch.tensor([255, 0], dtype=torch.uint8).view(torch.bool)
+    assert compare((mask,), exact(mask), "strict").mismatch is None
+    assert compare((others,), exact(mask), "strict").mismatch.code is Code.WRONG_VALUES
+
+
 @pytest.mark.parametrize("change", STRUCTURE.values(), ids=STRUCTURE)
 def test_structure_must_be_the_references(change):
     a, b, expected = matmul_case()

@@ -181,6 +181,9 @@ REFUSED = {
         "@triton.jit\ndef k(x, y):\n    v = tl.load(x)\n    v.handle.data[:] = 0\n"
         "    tl.store(y, v)",
         "f = torch.relu\n@triton.jit\ndef k(x, y):\n    tl.store(y, f(tl.load(x)))",
+        "@triton.jit\ndef k(x, y):\n    v = tl.load(x)\n    vars(v)['handle'].data[:] = 0",
+        "@triton.jit\ndef k(x, y):\n    getattr(tl.load(x), 'han' + 'dle').data[:] = 0",
+        "@triton.jit\ndef k(x, N: tl.constexpr):\n    getattr(tl.load(x), N).data[:] = 0",
     ],
     "tensor_subclass": [
         "class Lazy(torch.Tensor): ...",
@@ -410,6 +413,8 @@ LOOK_ALIKES = {
     ],
     "host_code_in_kernel": [
         "@triton.jit\ndef k(x, y, N: tl.constexpr):\n    tl.store(y, max(tl.load(x), N))",
+        "@triton.jit\ndef k(x, F: tl.constexpr):\n    tl.store(x, getattr(tl, F)(tl.load(x)))",
+        "@triton.jit\ndef k(x):\n    tl.store(x, getattr(x.dtype.element_ty, 'name') == 'fp32')",
         "import numpy as np\n@triton.jit\ndef k(x, y):\n    tl.store(y, tl.load(x))\n"
         "def f(x):\n    return np.prod(x.shape)",
     ],

@@ -46,9 +46,10 @@ from kernelwright.verify.values.compare import compare
 from kernelwright.verify.values.live import Live, num_tensors
 
 WAYS = ("copy", "load_state_dict", "copy")
-DROP_IN_WAYS = (*WAYS, "data")
+DROP_IN_WAYS = (*WAYS, "data", "assign")
 """How users change weights between calls. New memory under a parameter does not change its version
-counter, and honest kernels may follow version counters. So "data" is for `drop-in` alone."""
+counter, and honest kernels may follow version counters. So "data" is for `drop-in` alone, and so is
+"assign": `load_state_dict` puts new objects in the place of parameters."""
 
 
 NUM_PARTS, MAX_PART = 3, 1000
@@ -246,6 +247,8 @@ class _Life:
             # The same inputs before and after: a result that is kept without the weights is stale.
             last = self._inputs()
             self._call(sides, "before new weights", now, inputs=last)
+            if number == len(ways) - 1:  # sums of the weights stay
+                self.weights[number] = now.with_permuted_weights(self.cases.seed)
             now = self._renew(sides, number, how)
             what = f"the same inputs after new weights ({how})"
             self._call(sides, what, now, inputs=last)

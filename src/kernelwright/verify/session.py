@@ -225,7 +225,7 @@ class Session:
 
         Args:
             state: values by the reference's names. Names without a counterpart are left out.
-            how: the way a user changes weights: "copy", "load_state_dict" or "data".
+            how: the way a user changes weights: "copy", "load_state_dict", "assign" or "data".
         """
         names = self._loaded[name].names
         values = {names[mine]: value for mine, value in state.items() if mine in names}

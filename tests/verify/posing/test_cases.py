@@ -23,6 +23,7 @@ from kernelwright.verify.tasks.cases import (
     MIN_CASES,
     PART_CHANGED,
     PERMUTED,
+    SAME,
     SWAPPED,
     Case,
     Cases,
@@ -54,7 +55,7 @@ def test_every_variant_is_plain_once_and_the_base_has_every_family_and_more_plai
     kinds = [(c.variant, c.family) for c in cases_of(other=task_of(torch.relu)).all()]
     assert kinds[:2] == [("base", "plain"), ("other", "plain")]
     families = {family for variant, family in kinds if variant == "base"}
-    assert families == {*FAMILIES, PART_CHANGED, PERMUTED, SWAPPED}
+    assert families == {*FAMILIES, PART_CHANGED, PERMUTED, SAME, SWAPPED}
     assert kinds.count(("base", "plain")) == 3
     assert kinds.count(("other", "plain")) == 1
 
@@ -126,7 +127,9 @@ def test_what_honest_kernels_do_otherwise_is_advisory(function, family, is_advis
     assert not cases_of(function, rules=DROP_IN).is_advisory(case(family))
 
 
-@pytest.mark.parametrize(("function", "is_excused"), [(torch.tanh, True), (torch.log1p, False)])
+@pytest.mark.parametrize(
+    ("function", "is_excused"), [(torch.tanh, True), (torch.log1p, False), (torch.relu, False)]
+)
 def test_tiny_values_count_in_full_where_the_reference_keeps_their_digits(function, is_excused):
     outputs = cases_of(function, lambda: torch.rand(8, 8)).pose_if_defined(case("tiny")).answer
     assert (outputs.outputs.least_scale > 0) == is_excused
@@ -178,7 +181,7 @@ def test_a_case_with_no_finite_answer_is_none():
     [
         ("special", (False, False, 0.0)),
         ("extreme", (True, False, 0.0)),
-        ("tiny", (True, False, module.TINY_SCALE)),
+        ("tiny", (True, False, 0.0)),  # relu rounds nothing
         ("scaled", (True, False, 0.0)),
     ],
 )
@@ -200,6 +203,27 @@ def test_exchanged_inputs_need_two_that_fit():
     posed = two.pose_if_defined(case(SWAPPED))
     assert [torch.equal(a, b) for a, b in zip(posed.inputs, first[::-1], strict=True)] == [True] * 2
     assert cases_of().pose_if_defined(case(SWAPPED)) is None
+
+
+def test_one_tensor_takes_the_place_of_two_that_fit():
+    two = cases_of(torch.sub, lambda: torch.randn(4), lambda: torch.randn(4))
+    (posed,) = [two.pose_if_defined(case) for case in two.all() if case.family == SAME]
+    assert posed.inputs[0] is posed.inputs[1]
+    assert posed.case.manner.is_same
+    assert cases_of().pose_if_defined(case(SAME)) is None
+
+
+def test_no_tensor_takes_the_place_of_two_where_the_reference_writes_to_inputs():
+    two = cases_of(torch.Tensor.sub_, lambda: torch.randn(4), lambda: torch.randn(4))
+    assert two.pose_if_defined(case(SAME)) is None
+
+
+def test_one_tensor_takes_no_place_of_two_where_sums_cancel():
+    def distance(x, y):
+        return (x - y).square().sum(-1)
+
+    two = cases_of(distance, lambda: torch.randn(4, 4), lambda: torch.randn(4, 4))
+    assert two.pose_if_defined(case(SAME)) is None
 
 
 def test_values_in_another_order_are_those_of_the_first_call_and_structures_stay():

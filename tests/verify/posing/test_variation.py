@@ -23,6 +23,7 @@ from kernelwright.verify.tasks.weights import (
     move_part_of_weights,
     move_weights,
     num_draws,
+    permute_weights,
     redraw_constants,
     redraw_weights,
 )
@@ -428,6 +429,16 @@ def test_a_part_of_one_parameter_moves_alone():
     moved = {n: (v != before[n]).float().mean() for n, v in module_.state_dict().items()}
     assert sum(share > 0 for share in moved.values()) == 1
     assert 0 < max(moved.values()) < 1
+
+
+def test_permuted_weights_keep_their_sums_and_tables_stay():
+    module_ = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+    before = {name: value.clone() for name, value in module_.state_dict().items()}
+    permute_weights(module_, 3)
+    now = module_.state_dict()
+    assert torch.allclose(now["0.weight"].sum(-1), before["0.weight"].sum(-1))
+    assert not torch.equal(now["0.weight"], before["0.weight"])
+    assert torch.equal(now["1.running_var"], before["1.running_var"])
 
 
 def test_tables_of_two_values_and_codes_of_8_bits_move_and_added_masks_stay():

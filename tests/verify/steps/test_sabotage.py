@@ -5,9 +5,10 @@ import pytest
 from corpus import cheat
 from kernelwright.verify import checks, judge, life, trial
 from kernelwright.verify.api import verify
-from kernelwright.verify.tasks import program_task
+from kernelwright.verify.tasks import cases, program_task
 from kernelwright.verify.tasks.cases import Cases
 from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.module_task import ModuleTask
 
 
 def nothing(*_args, **_kwargs):
@@ -25,6 +26,14 @@ def no_weights(*_args, **_kwargs):
 everything = Cases.all
 NO_PARTS = (life, "NUM_PARTS", 0)
 KEEPS = (life._Life, "_check_kept", nothing)
+
+
+def same_task(self, _seed):
+    return self
+
+
+def without_same(self):
+    return (case for case in everything(self) if case.family != cases.SAME)
 
 
 def without_negated(self):
@@ -45,6 +54,10 @@ def without_negated(self):
         ("identifiers_in_32_bits", [(judge, "variations", no_variants)]),
         ("kept_under_one_version", [NO_PARTS]),
         ("bias_of_zeros_left_out", [(judge, "other_weights", no_weights), NO_PARTS]),
+        ("small_numbers_flushed", [(cases, "_rounds_nothing", nothing)]),
+        ("weights_known_by_their_sum", [(ModuleTask, "with_permuted_weights", same_task)]),
+        ("parameter_objects_kept", [(life, "DROP_IN_WAYS", life.WAYS)]),
+        ("one_tensor_for_two", [(Cases, "all", without_same)]),
         ("relu_of_what_is_positive", [(Cases, "all", without_negated)]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

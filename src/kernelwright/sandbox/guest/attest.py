@@ -186,6 +186,7 @@ _MODULES = [
     "kernelwright.sandbox.guest.interpreter.bounds",
     "kernelwright.sandbox.guest.interpreter.memory",
     "kernelwright.sandbox.guest.interpreter.order",
+    "kernelwright.sandbox.guest.interpreter.races",
     "kernelwright.sandbox.guest.interpreter.scopes",
     "kernelwright.sandbox.guest.interpreter.trees", "kernelwright.sandbox.guest.kernel_cache",
     "kernelwright.sandbox.shared.manner", "kernelwright.sandbox.shared.modes",

@@ -51,18 +51,20 @@ def observed_results(
     with Witness() as witness:
         structure, leaves = flatten(result)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        state = [tensor for _, _, tensor in instances.entries(instance)]
         marks = {"inference": indices([torch.Tensor.is_inference(tensor) for tensor in tensors])}
-        marks["grad"] = indices([_asks_for_gradients(tensor) for tensor in tensors])
+        marks["grad"] = indices([_asks_for_gradients(tensor, state) for tensor in tensors])
         if manner.is_inference:  # inputs require gradients there, and so do outputs that show them
             marks = {name: [] for name in marks}
         outputs = [torch.Tensor.detach(tensor) for tensor in tensors]
-        state = [tensor for _, _, tensor in instances.entries(instance)]
     return Results(structure, outputs, marks, state, witness.seen())
 
 
-def _asks_for_gradients(output: torch.Tensor) -> bool:
-    """Whether a tensor that is no parameter and no result requires gradients."""
-    return type(output) is torch.Tensor and output.is_leaf and output.requires_grad
+def _asks_for_gradients(output: torch.Tensor, state: list[torch.Tensor]) -> bool:
+    """Whether a tensor that is no parameter of the module and no result requires gradients."""
+    if type(output) not in (torch.Tensor, torch.nn.Parameter) or not output.is_leaf:
+        return False
+    return output.requires_grad and not any(output is tensor for tensor in state)
 
 
 def described(
@@ -108,6 +110,15 @@ def fit(used: list[Any], kept: list[Any]) -> bool:
     )
 
 
+def first_alike(values: list[Any], number: int) -> int:
+    """Returns the number of the first value that is a tensor equal to this one, or this number."""
+    value = values[number]
+    for i, other in enumerate(values[:number]):
+        if fit([other], [value]) and isinstance(value, torch.Tensor) and torch.equal(other, value):
+            return i
+    return number
+
+
 _ALIGNMENT, _MAX_OFFSET = 16, 256
 """Bytes that addresses are a multiple of; the most of these before a tensor and behind it."""
 
@@ -136,7 +147,8 @@ def no_flag(device: torch.device) -> torch.Tensor:
 
 
 Layout = tuple[object, ...]
-"""How a tensor object lies on its storage, on which, and whether it requires gradients."""
+"""How a tensor object lies on its storage, on which, whether it requires gradients, its version,
+and its own attributes."""
 _MAX_BESIDE_BYTES = 2 * _ALIGNMENT * _MAX_OFFSET
 """A storage with more memory beside its tensor is not compared."""
 
@@ -176,10 +188,12 @@ def _beside(tensor: torch.Tensor) -> torch.Tensor:
 
 def _layout(tensor: torch.Tensor) -> Layout:
     requires_grad = tensor.requires_grad
+    own = tuple(vars(tensor))
     tensor = torch.Tensor.detach(tensor)  # has no attributes of a candidate's
     storage = tensor.untyped_storage()
     place = (tensor.storage_offset(), storage.data_ptr(), storage.nbytes())
-    return TensorMeta.of(tensor), *place, tensor.is_conj(), tensor.is_neg(), requires_grad
+    marks = (tensor.is_conj(), tensor.is_neg(), requires_grad, tensor._version)
+    return TensorMeta.of(tensor), *place, *marks, own
 
 
 def changed(

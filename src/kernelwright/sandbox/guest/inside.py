@@ -30,6 +30,7 @@ from kernelwright.sandbox.guest.called import (
     changed_by,
     described,
     described_timed,
+    first_alike,
     fit,
     no_flag,
     observed_results,
@@ -274,6 +275,8 @@ class Inside:
         if manner.has_offsets and zones is None:
             copy = offset_copy
         fresh = [copy(v) if isinstance(v, torch.Tensor) else v for v in kept]
+        if manner.is_same:
+            fresh = [fresh[first_alike(kept, i)] for i in range(len(kept))]
         del padding
         if manner.is_inference:
             require_gradients(fresh)

@@ -80,7 +80,8 @@ class Instances:
         """Sets parameters and buffers of these names; others, and other shapes, are left out.
 
         Args:
-            how: "copy" (in place), "load_state_dict", or "data" (new memory, no version bump).
+            how: "copy" (in place), "load_state_dict", "assign" (`load_state_dict` with new
+                objects), or "data" (new memory, no version bump).
         """
         entries = {name: tensor for name, _, tensor in self.entries(number)}
         fitting = {
@@ -89,12 +90,14 @@ class Instances:
             if name in entries and entries[name].shape == value.shape
         }
         with torch.no_grad():
-            if how == "load_state_dict":
+            if how in ("load_state_dict", "assign"):
                 # persistent entries by the module's own method, the others in place
                 module = self._modules[number]
                 persistent = fitting.keys() - _passing(module)
                 module.load_state_dict(
-                    {n: v for n, v in fitting.items() if n in persistent}, strict=False
+                    {n: v.to(entries[n]) for n, v in fitting.items() if n in persistent},
+                    strict=False,
+                    assign=how == "assign",
                 )
                 fitting = {n: v for n, v in fitting.items() if n not in persistent}
             for name, value in fitting.items():

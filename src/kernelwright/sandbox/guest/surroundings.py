@@ -15,6 +15,7 @@ import torch
 
 from kernelwright.sandbox.guest.disguise import disguised
 from kernelwright.sandbox.guest.interpreter.order import program_order
+from kernelwright.sandbox.guest.interpreter.races import races_watched
 from kernelwright.sandbox.shared.manner import MAX_THREADS, Manner
 
 _loaded_before = frozenset(sys.modules)
@@ -30,7 +31,7 @@ _CLOCKS = {name: sys.modules[name] for name in ("time_machine", "_time_machine")
 _ahead_s = 0
 _SHARE = 1 << 15
 """Elements below which PyTorch gives no work to a further thread (`at::internal::GRAIN_SIZE`)."""
-_COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time")
+_COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
 
 
 def move_clocks_from_here_on() -> None:
@@ -42,11 +43,13 @@ def move_clocks_from_here_on() -> None:
 
 
 def _wrap_counter(name: str, ticks: int) -> None:
-    stock: Callable[[], Any] = getattr(time, name)
+    stock: Callable[..., Any] = getattr(time, name)
 
     @disguised(stock)
-    def moved() -> Any:
-        return stock() + _ahead_s * ticks
+    def moved(*clock: Any) -> Any:
+        # time_machine moves this clock.
+        is_moved = clock == (time.CLOCK_REALTIME,)
+        return stock(*clock) + (0 if is_moved else _ahead_s * ticks)
 
     setattr(time, name, moved)
 
@@ -136,7 +139,12 @@ def surrounded(manner: Manner) -> Iterator[None]:
     try:
         # `inference_mode(False)` would turn grad mode on.
         inference = torch.inference_mode() if manner.is_inference else nullcontext()
-        with grad_mode(has_grad=manner.has_grad), inference, program_order(manner.order_seed):
+        with (
+            grad_mode(has_grad=manner.has_grad),
+            inference,
+            program_order(manner.order_seed),
+            races_watched(is_watched=manner.traces_memory),
+        ):
             seeds = _seeds()
             yield
             # Compared here: a call may set what was the value at birth, as one thread.

@@ -38,6 +38,8 @@ _FRESH = {
     "aten.new_empty_strided.default",
 }
 """Operators that return memory nobody has written."""
+_RESIZE = "aten.resize_.default"
+"""The operator that gives a tensor more memory, which nobody has written."""
 
 _STOCK_NAMESPACES = {
     schema.name.partition("::")[0] for schema in torch._C._jit_get_all_schemas()
@@ -282,10 +284,13 @@ class CallWatch(PlainDispatchMode):
                 return body(*args, **(kwargs or {}))
         self.operators[name] += 1
         self._crossings.before_operator(name, args, kwargs)
+        num_bytes = args[0].untyped_storage().nbytes() if name == _RESIZE else 0
         result = func(*args, **(kwargs or {}))
         if name in _FRESH:
             result = self._guarded(result)
             poison(result, self.poison)
+        elif name == _RESIZE:
+            poison(_grown(result, num_bytes), self.poison)
         self._crossings.after_operator(args, result)
         return result
 
@@ -298,6 +303,13 @@ class CallWatch(PlainDispatchMode):
             return fresh
         del fresh  # room for the guarded one
         return self.zones.empty(meta)
+
+
+def _grown(tensor: torch.Tensor, num_bytes: int) -> torch.Tensor:
+    """Returns the elements of a tensor's storage beyond the first bytes."""
+    whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    whole.set_(torch.Tensor.untyped_storage(tensor))
+    return whole[-(-num_bytes // tensor.itemsize) :]
 
 
 def _candidates_body(operator: Any, args: tuple[Any, ...]) -> Any:

@@ -209,7 +209,8 @@ class Guest:
         have are left out (compare with `state`).
 
         Args:
-            how: "copy" (in place), "load_state_dict" (the module's own), "data" (new memory).
+            how: "copy" (in place), "load_state_dict" (the module's own), "assign" (new objects),
+                or "data" (new memory).
         """
         self._put(list(tensors.values()))
         self._exchange.request(

@@ -30,6 +30,8 @@ class Manner:
     """Seconds by which all clocks are ahead."""
     keeps_objects: bool = False
     """Inputs are the tensor objects of the previous call, with new contents."""
+    is_same: bool = False
+    """Inputs with equal values are one tensor object."""
     traces_memory: bool = False
     """Memory is compared around each operator and launch, to see other writes. This takes time."""
     compiles: bool = False

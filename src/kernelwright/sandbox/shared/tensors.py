@@ -163,8 +163,8 @@ def flatten(value: object) -> tuple[str, list[object]]:
                 value
             ]
         return kind.__name__, [value]
-    if type(value) is list or isinstance(value, tuple):
-        # A named tuple or a subclass may override `__iter__`.
+    if type(value) is list or (isinstance(value, tuple) and not _answers_itself(type(value))):
+        # The class of a named tuple may have attributes that run code.
         items = tuple.__iter__(value) if isinstance(value, tuple) else iter(value)
         parts = [flatten(item) for item in items]
         inside = ",".join(text for text, _ in parts)
@@ -172,11 +172,28 @@ def flatten(value: object) -> tuple[str, list[object]]:
         return text, [leaf for _, leaves in parts for leaf in leaves]
     if type(value) is dict:
         parts = [flatten(item) for item in value.values()]
-        inside = ",".join(f"{k!s:.60}:{text}" for k, (text, _) in zip(value, parts, strict=True))
+        named = zip(map(_key, value), parts, strict=True)
+        inside = ",".join(f"{key}:{text}" for key, (text, _) in named)
         return f"{{{inside}}}", [leaf for _, leaves in parts for leaf in leaves]
     if value is None or type(value) in (bool, int, float, str):
         return f"{value!r:.60}", []
     return type(value).__name__, []
+
+
+def _key(key: object) -> str:
+    """Returns a key as text. A key with a way of its own to be found may equal no plain key."""
+    kind: Any = type(key)
+    for plain in (str, int, float, tuple):
+        is_plain = issubclass(kind, plain) and kind.__eq__ is plain.__eq__
+        if is_plain and kind.__hash__ is plain.__hash__:
+            return f"{str.__str__(key) if isinstance(key, str) else key!s:.60}"
+    return f"{kind.__name__} {key!s:.60}"
+
+
+def _answers_itself(kind: type) -> bool:
+    """Whether a subclass of tuple gives its items by methods of its own."""
+    own = [vars(base) for base in kind.__mro__[: kind.__mro__.index(tuple)]]
+    return any(name in names for names in own for name in ("__getitem__", "__iter__", "__len__"))
 
 
 def described(values: Sequence[Any]) -> list[dict[str, Any]]:

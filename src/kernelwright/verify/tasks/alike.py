@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.core.errors import UsageError
 from kernelwright.programs.draws.structure import Structure, structures
 
 PART = 256
@@ -49,17 +50,38 @@ def with_column_of(value: Any, other: Any, column: int) -> Any:
 
 
 def swapped(inputs: list[Any]) -> list[Any] | None:
-    """Returns the inputs with two tensors exchanged that have one shape, type, strides and kind of
-    values; None if there are no two."""
+    """Returns the inputs with two like tensors exchanged; None if there are no two."""
+    pair = _two_alike(inputs)
+    if pair is None:
+        return None
+    i, j = pair
+    exchanged = list(inputs)
+    exchanged[i], exchanged[j] = inputs[j], inputs[i]
+    return exchanged
+
+
+def with_one_for_two(inputs: list[Any]) -> list[Any]:
+    """Returns the inputs with one tensor in the place of two like tensors.
+
+    Raises:
+        UsageError: there are no two.
+    """
+    pair = _two_alike(inputs)
+    if pair is None:
+        raise UsageError("no two inputs can be one tensor")
+    i, j = pair
+    return [inputs[i] if place == j else value for place, value in enumerate(inputs)]
+
+
+def _two_alike(inputs: list[Any]) -> tuple[int, int] | None:
+    """Returns the places of two tensors that have one shape, type, strides and kind of values."""
     tensors = [(i, value) for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
     for number, (i, left) in enumerate(tensors):
         for j, right in tensors[number + 1 :]:
             forms = [(x.shape, x.dtype, x.stride()) for x in (left, right)]
             # Exchanged labels and probabilities would leave the domain of the reference.
             if forms[0] == forms[1] and _kind_of(left) == _kind_of(right):
-                exchanged = list(inputs)
-                exchanged[i], exchanged[j] = right, left
-                return exchanged
+                return i, j
     return None
 
 

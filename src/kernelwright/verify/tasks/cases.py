@@ -19,16 +19,16 @@ from kernelwright.sandbox.shared.manner import MAX_THREADS, WATCHED, Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.room import is_about_memory
-from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
+from kernelwright.verify.tasks.alike import permuted, swapped, with_one_for_two, with_parts_of
 from kernelwright.verify.tasks.answer import ReferenceAnswer
 from kernelwright.verify.tasks.observed import ORDERS
 from kernelwright.verify.tasks.task import Task
 
 KEPT_BYTES = 1 << 30
 """A larger first case is posed again at each use: memory is scarcer than time."""
-PART_CHANGED, PERMUTED, SWAPPED = "part changed", "permuted", "swapped"
+PART_CHANGED, PERMUTED, SWAPPED, SAME = "part changed", "permuted", "swapped", "same"
 """Cases from the first inputs: with a part of their values changed, with their values in another
-order, with two inputs of one shape exchanged."""
+order, with two inputs of one shape exchanged, with one tensor in the place of both."""
 TELLING = ("spikes", "last_tile")
 """Families in which a kernel shows whose work does not matter in the first case."""
 OTHER_WEIGHTS = "other weights"
@@ -37,7 +37,9 @@ REDRAWN_WEIGHTS = "redrawn weights"
 """The names of variants with other signs and magnitudes begin with this text."""
 TINY_SCALE = 1 / 2
 """Under `tiny`, errors are shares of at least this scale: a tanh that is computed with exponentials
-rounds near 1."""
+rounds near 1. Where one tensor takes the place of two, differences of products round likewise."""
+CANCELLED = 0.1
+"""An output whose size falls to less than this share has cancelled."""
 MIN_CASES = 8
 """The least number of judged cases. Plain draws make up for cases in which the reference is not
 defined."""
@@ -180,7 +182,7 @@ class Cases:
         kinds = [(variant, "plain") for variant in self.variants]
         kinds += [("base", PART_CHANGED), ("base", PERMUTED), ("base", SWAPPED)]
         kinds += [("base", family) for family in FAMILIES if family != "plain"]
-        kinds += [("base", "plain")] * 2
+        kinds += [("base", "plain")] * 2 + [("base", SAME)]
         # The number decides poison and surroundings, so each kind of case has its place in the
         # order.
         return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
@@ -248,10 +250,21 @@ class Cases:
             return None
         if not posed.answer.is_finite:
             return None
+        if case.family == SAME and self._is_unfair(posed):
+            return None
         if self._ties_decide(task, posed):
             return None
-        keeps_small = bool(self._operators_of_base() & KEEPS_SMALL)
-        return _allowing(posed, reduces=self._reduces(), keeps_small=keeps_small)
+        is_exact = bool(self._operators_of_base() & KEEPS_SMALL) or _rounds_nothing(posed.answer)
+        return _allowing(posed, reduces=self._reduces(), is_exact=is_exact)
+
+    def _is_unfair(self, posed: Posed) -> bool:
+        """Whether one tensor for two inputs shows nothing of a candidate. The reference writes to
+        inputs or returns one: it saw copies, which do not share memory as a user's tensors do. Or
+        its sums cancel, and what is left is rounding."""
+        now, first = (answer.outputs.oracle for answer in (posed.answer, self.first().answer))
+        sizes = [(_rms(o), CANCELLED * _rms(f)) for o, f in zip(now, first, strict=True)]
+        cancels = self._reduces() and any(size < least for size, least in sizes)
+        return cancels or bool(posed.answer.inputs or posed.answer.aliases)
 
     def _ties_decide(self, task: Task, posed: Posed) -> bool:
         """Whether the reference returns indices of sorted values of which some are equal. PyTorch
@@ -274,6 +287,8 @@ class Cases:
             if inputs is None:
                 raise UsageError("no two inputs can be exchanged")
             return inputs
+        if case.family == SAME:
+            return with_one_for_two(self.first_inputs())
         if case.family == PART_CHANGED:  # a result kept under a sample of its inputs is stale
             others = task.inputs(case.seed, "plain", self.rules.device)
             return with_parts_of(self.first_inputs(), others, case.seed)
@@ -367,14 +382,26 @@ def fits_cpu(inputs: list[Any]) -> bool:
     return sum(tensor.numel() for tensor in tensors) <= MAX_ON_CPU
 
 
-def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
+def _rms(output: torch.Tensor) -> float:
+    """Returns the rms of the finite elements."""
+    values = torch.view_as_real(output) if output.is_complex() else output
+    return float(values.double().nan_to_num(0, 0, 0).square().mean().sqrt())
+
+
+def _rounds_nothing(answer: ReferenceAnswer) -> bool:
+    """Whether the reference's own outputs equal those of float64."""
+    outputs = answer.outputs
+    return all(torch.equal(y.to(o), o) for y, o in zip(outputs.native, outputs.oracle, strict=True))
+
+
+def _allowing(posed: Posed, *, reduces: bool, is_exact: bool) -> Posed:
     """Returns the case with the errors that its family excuses, in outputs, state and changed
     inputs.
 
     Args:
         reduces: the reference makes one value of many, and the order of a sum decides what
             overflows.
-        keeps_small: small values have all their digits, and errors of `tiny` count in full.
+        is_exact: small values have all their digits, and errors of `tiny` count in full.
     """
     family, answer = posed.case.family, posed.answer
     if family == "plain":
@@ -386,7 +413,7 @@ def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
         "is_nan_free": family != "special",
         "is_range_free": (family == "extreme" and reduces) or (family == "large" and overflows),
         "is_overflow_free": family in ("extreme", "large"),
-        "least_scale": TINY_SCALE if family == "tiny" and not keeps_small else 0.0,
+        "least_scale": TINY_SCALE if family == SAME or (family == "tiny" and not is_exact) else 0.0,
     }
     return replace(
         posed,
@@ -417,6 +444,7 @@ def case_of(seed: int, number: int, variant: str = "base", family: str = "plain"
     # The first turn is one for all cases of a seed, so the cases go through configurations in
     # order.
     manner = manner_of(dice, number, derive(seed, "turns") % MAX_FIRST_TURN)
+    manner = replace(manner, is_same=family == SAME)
     return Case(variant, family, case_seed, filler, generator_seed(dice), manner)
 
 

@@ -19,6 +19,7 @@ from kernelwright.verify.tasks.weights import (
     entries_of,
     move_part_of_weights,
     move_weights,
+    permute_weights,
     redraw_constants,
     redraw_weights,
 )
@@ -178,6 +179,10 @@ class ModuleTask(Task):
     def with_part_of_weights_moved(self, seed: int, number: int) -> "ModuleTask":
         """Returns the task with some values of the parameter of this number changed."""
         return self._changed(lambda module: move_part_of_weights(module, seed, number))
+
+    def with_permuted_weights(self, seed: int) -> "ModuleTask":
+        """Returns the task with the values of each parameter in another order."""
+        return self._changed(lambda module: permute_weights(module, seed))
 
     def with_redrawn_weights(
         self, seed: int, *, keeps_signs: bool = False, scale: float = 1.0

@@ -9,6 +9,7 @@ index ends the CUDA context.
 """
 
 import ast
+import math
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -246,10 +247,17 @@ def _other_constants(
 
         # Defaults keep the values of this turn: a closure would see those of the last turn.
         def change(
-            inputs: list[Any], seed: int, *, group: tuple[int, ...] = group, salt: int = salt
+            inputs: list[Any],
+            seed: int,
+            *,
+            group: tuple[int, ...] = group,
+            salt: int = salt,
+            is_whole: bool = len(together) <= number < 2 * len(together),
         ) -> list[Any]:
             own = random.Random(derive(salt, seed))
-            return [_other(v, own) if i in group else v for i, v in enumerate(inputs)]
+            return [
+                _other(v, own, is_whole=is_whole) if i in group else v for i, v in enumerate(inputs)
+            ]
 
         names = ", ".join(f"input {i}" for i in group)
         are_numbers = group[0] in numbers
@@ -265,13 +273,19 @@ def _is_same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right) and is_number
 
 
-def _other(value: Any, dice: random.Random) -> Any:
-    """Returns another value of the same kind; a value without another stays."""
+def _other(value: Any, dice: random.Random, *, is_whole: bool = False) -> Any:
+    """Returns another value of the same kind; a value without another stays.
+
+    Args:
+        is_whole: an integer takes the place of a float, as a user may write it.
+    """
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
         return dice.choice([value + 1, max(value - 1, 0), 2 * value + 1, 0, -value])
     if isinstance(value, float):
+        if is_whole and math.isfinite(value):
+            return round(value) + dice.randint(2, 4)
         return dice.choice([1.5 * value + 0.25, -value - 0.1, 0.0, 0.5 * value])
     if isinstance(value, torch.Tensor) and value.numel():
         return _other_tensor(value, torch.Generator().manual_seed(dice.getrandbits(60)))

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import torch
 
+from kernelwright.verify.tasks.alike import permuted_along
+
 SMALL, SMALL_DRAWS = 16, 3
 """The most elements of a small parameter; the number of redrawn sets for a module with one."""
 _SHUTS_OUT = 1e4
@@ -108,6 +110,15 @@ def move_part_of_weights(module: torch.nn.Module, seed: int, number: int) -> tor
             is_moved |= not bool(is_moved.any())
             moved = torch.where(tensor == 0, 0.3, 1.5 * tensor).to(tensor)
             tensor.copy_(torch.where(is_moved.to(tensor.device), moved, tensor))
+    return module
+
+
+def permute_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
+    """Exchanges the values of each parameter along its last dimension, in place. Results that a
+    candidate keeps under sums of parameters are stale then."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(permuted_along(parameter, seed, -1))
     return module
 
 

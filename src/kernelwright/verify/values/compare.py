@@ -324,7 +324,10 @@ def _num_differing(
     """Counts wrong integers or booleans. Where rounding decides an argmax, the element may equal
     reference or oracle."""
     wrong = torch.zeros(1, dtype=torch.float64, device=output.device)
-    for y, n, o in _chunks(output, native, oracle):
+    tensors: Tensors = (output, native, oracle)
+    if output.dtype is torch.bool:  # the bytes: PyTorch takes each byte but 0 for true
+        tensors = tuple(tensor.to(torch.bool).view(torch.uint8) for tensor in tensors)
+    for y, n, o in _chunks(*tensors):
         wrong += ((y != n) & (y != o)).sum()
     return wrong
 

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from triton.runtime import interpreter as stock
 
+from kernelwright.sandbox.guest.interpreter.races import stores
+
 Addresses = np.ndarray[Any, Any]
 
 
@@ -47,7 +49,9 @@ class MemoryBounds:
         low, high = addresses.min(), addresses.max()
         home = int(np.searchsorted(self.starts, low, side="right")) - 1
         if home >= 0 and high + np.uint64(width) <= self.ends[home]:
-            return  # the usual case: all in one argument
+            # the usual case: all in one argument
+            stores.note(what, addresses, int(self.starts[home]), int(self.ends[home]))
+            return
         outside = self._outside(addresses, width)
         if outside.size and (pointed := self._pointed_to()):
             self.enter([*self._named, *pointed])

@@ -44,9 +44,9 @@ class TracedMemory:
         """Takes new digests of the memory under a tensor, and of all other digested memory in its
         storage."""
         storage = torch.Tensor.untyped_storage(tensor)
-        address, num_bytes = storage.data_ptr(), storage.nbytes()
         if not self.note_storage(storage):
             return
+        address, num_bytes = storage.data_ptr(), storage.nbytes()
         if num_bytes > MAX_TRACED_BYTES and tensor.layout is torch.strided:
             begin = int(tensor.storage_offset()) * tensor.itemsize
             span = begin, min(TensorMeta.of(tensor).span_bytes, int(num_bytes) - begin)
@@ -59,9 +59,9 @@ class TracedMemory:
 
     def note_storage(self, storage: torch.UntypedStorage) -> bool:
         """Returns whether a storage is traced from here on."""
-        address, num_bytes = storage.data_ptr(), storage.nbytes()
-        if not num_bytes or storage.device.type != "cpu":
+        if storage.device.type != "cpu" or not storage.nbytes():  # others have no address
             return False
+        address, num_bytes = storage.data_ptr(), storage.nbytes()
         if self._num_bytes.get(address) != num_bytes:  # new, or of another size
             if self._num_kept_bytes + num_bytes > MAX_KEPT_BYTES:
                 self._spans.setdefault(address, {})

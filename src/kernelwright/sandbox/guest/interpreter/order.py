@@ -2,13 +2,13 @@
 
 A GPU runs programs in any order, and the interpreter one after the other. There a program could
 use what the program before has stored, without waiting for it. Programs that wait for each other
-need the order: they load in a loop until another program has stored. So kernels with such loops
-and with atomic operations or volatile loads keep the order.
+need the order: they load in a loop until another program has stored. So kernels with atomic
+operations or volatile loads in such loops keep the order.
 """
 
 import dis
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -80,40 +80,61 @@ def install() -> None:
 
 
 def waits(kernel: Any) -> bool:
-    """Whether programs of a kernel may wait for each other, by names and loops in the kernel and in
-    the functions that it calls."""
+    """Whether programs of a kernel may wait for each other: a loop with a condition, in the kernel
+    or in a function that the kernel calls, names an operation by which programs wait."""
+    if not names_waiting(kernel):  # most kernels: loops need not be read
+        return False
     functions = list(_functions(kernel))
+    words: dict[str, set[str]] = {}
+    for name, function in functions:
+        own = () if _is_of_triton(function) else _words(function.__code__)
+        words.setdefault(name, {function.__name__}).update(own)
+    waiting: set[str] = set()
+    """Names of functions that wait, or that call others which do."""
+
+    def wait(names: Iterable[str]) -> bool:
+        return any(name in waiting or any(part in name for part in _WAITS) for name in names)
+
+    while new := {name for name, own in words.items() if name not in waiting and wait(own)}:
+        waiting |= new
+    return any(wait(_loop_words(f.__code__)) for _, f in functions if not _is_of_triton(f))
+
+
+def names_waiting(kernel: Any) -> bool:
+    """Whether a kernel, or a function that the kernel calls, names an operation by which programs
+    wait for each other."""
+    functions = [function for _, function in _functions(kernel)]
     codes = [function.__code__ for function in functions if not _is_of_triton(function)]
-    words = {function.__name__ for function in functions}.union(*map(_words, codes))
-    is_waiting = any(wait in word for word in words for wait in _WAITS)
-    return is_waiting and any(map(_loops_until, codes))
+    names = {function.__name__ for function in functions}.union(*map(_words, codes))
+    return any(part in name for part in _WAITS for name in names)
 
 
-def _functions(kernel: Any) -> Iterator[FunctionType]:
-    """Yields the function of a kernel, and all functions that its code names. The code of Triton's
-    own functions is not read."""
-    todo, seen = [kernel], set[int]()
+def _functions(kernel: Any) -> Iterator[tuple[str, FunctionType]]:
+    """Yields the function of a kernel, and all functions that its code names, each with its name
+    there. The code of Triton's own functions is not read."""
+    todo, seen = [("", kernel)], set[tuple[str, int]]()
     while todo:
-        function = todo.pop()
+        name, function = todo.pop()
         # By their types: attributes of the candidate's own classes may run code.
         if type(function) is staticmethod:
             function = function.__func__
         while issubclass(type(function), KernelInterface):
             function = function.fn
-        if type(function) is not FunctionType or id(function) in seen:
+        if type(function) is not FunctionType or (name, id(function)) in seen:
             continue
-        seen.add(id(function))
-        yield function
+        seen.add((name, id(function)))
+        yield name, function
         if _is_of_triton(function):
             continue
-        words = set(_words(function.__code__))
-        values = [function.__globals__[name] for name in words if name in function.__globals__]
-        for cell in function.__closure__ or ():
+        words, known = set(_words(function.__code__)), function.__globals__
+        values = [(word, known[word]) for word in words & known.keys()]
+        cells = function.__closure__ or ()
+        for free, cell in zip(function.__code__.co_freevars, cells, strict=True):
             with suppress(ValueError):  # the cell is empty
-                values.append(cell.cell_contents)
+                values.append((free, cell.cell_contents))
         # Functions may lie in a class or in another module.
-        for space in [value for value in values if issubclass(type(value), type | ModuleType)]:
-            values += [value for name, value in vars(space).items() if name in words]
+        for _, space in [pair for pair in values if issubclass(type(pair[1]), type | ModuleType)]:
+            values += [(word, value) for word, value in vars(space).items() if word in words]
         todo += values
 
 
@@ -121,20 +142,24 @@ def _is_of_triton(function: FunctionType) -> bool:
     return str(function.__module__).startswith("triton.")
 
 
-def _loops_until(code: CodeType) -> bool:
-    """Whether a code has a loop with a condition: a jump backwards that is no `for`."""
-    instructions = {step.offset: step for step in dis.get_instructions(code)}
-    back = [
-        instructions[step.argval]
-        for step in instructions.values()
-        if "JUMP" in step.opname and isinstance(step.argval, int) and step.argval < step.offset
-    ]
-    return any(target.opname != "FOR_ITER" for target in back)
+def _loop_words(code: CodeType) -> Iterator[str]:
+    """Yields names and keywords in the loops of a code that have a condition: a jump backwards that
+    is no `for`."""
+    steps = {step.offset: step for step in dis.get_instructions(code)}
+    for jump in steps.values():
+        if "JUMP" not in jump.opname or not isinstance(jump.argval, int):
+            continue
+        if jump.argval >= jump.offset or steps[jump.argval].opname == "FOR_ITER":
+            continue
+        for step in steps.values():
+            if jump.argval <= step.offset <= jump.offset:
+                names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+                yield from (name for name in names if isinstance(name, str))
 
 
 def _words(code: CodeType) -> Iterator[str]:
     """Yields names and keywords of a function's code."""
-    yield from code.co_names
+    yield from (*code.co_names, *code.co_freevars)
     for value in code.co_consts:
         if isinstance(value, tuple):
             yield from (part for part in value if isinstance(part, str))

@@ -10,7 +10,8 @@ no runtime loop bounds. After `install`:
 - `libdevice` functions are computed by torch;
 - `tl.maximum`, `tl.minimum` and `tl.clamp` drop NaN without `propagate_nan`, as on a GPU;
 - reductions and scans by functions of the kernel's take arrays, not single elements;
-- programs of kernels that do not wait for each other run in a drawn order (`interpreter.order`).
+- programs of kernels that do not wait for each other run in a drawn order (`interpreter.order`),
+  and must not load what others have stored (`interpreter.races`).
 Not seen: races inside a program, and of kernels that wait; overruns inside one storage.
 """
 
@@ -23,6 +24,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelwright.sandbox.guest.interpreter.bounds import MemoryBounds, named_tensors
+from kernelwright.sandbox.guest.interpreter.races import stores
 from kernelwright.sandbox.guest.witness import own_work
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -103,6 +105,7 @@ def _install_bounds() -> None:
         args, keywords = stock_init(self, args_dev, kwargs)
         named = [*zip(self.arg_names, args, strict=False), *keywords.items()]
         _bounds.enter([pair for name, value in named for pair in named_tensors(name, value)])
+        stores.start(self.fn)
         return args, keywords
 
     executor._init_args_hst = init_args

@@ -1,0 +1,25 @@
+# kind: state
+# how: stores 255 for true, which sums and views of the mask show
+# task: mask
+# stage: compare
+# code: wrong_values
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(a, b, m, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    u = tl.load(a + i, i < n, other=0.0)
+    v = tl.load(b + i, i < n, other=0.0)
+    tl.store(m + i, tl.where(u > v, 255, 0).to(tl.uint8), i < n)
+    tl.store(y + i, tl.where(u > v, u, v), i < n)
+
+
+def fused_operator(x0, x1):
+    m = torch.empty(x0.shape, dtype=torch.bool, device=x0.device)
+    y = torch.empty_like(x0)
+    kernel[(triton.cdiv(x0.numel(), 256),)](x0, x1, m.view(torch.uint8), y, x0.numel(), BLOCK=256)
+    return [m, y]
