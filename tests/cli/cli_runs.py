@@ -7,6 +7,12 @@ import verdicts
 from kernelwright.cli.main import main
 from kernelwright.core.verdict import Code
 
+TASK = (
+    "import torch\n\n\ndef get_inputs():\n    return [torch.randn(4, 8)]\n\n\n"
+    "def fused_operator(x0):\n    t0 = torch.relu(x0)\n    return [t0]\n"
+)
+NO_KERNEL = "def fused_operator(x0):\n    return [x0]\n"
+
 
 def exit_code(argv):
     with pytest.raises(SystemExit) as ended:

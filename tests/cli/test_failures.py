@@ -76,6 +76,7 @@ UNREACHABLE = [
     "eval modules json:f --policy openai:http://127.0.0.1:9#m",
     "optimize ok.py --policy hf:no",
     "optimize ok.py --policy nobody",
+    "generate ok.py --policy nobody",
 ]
 NOT_TEXT = [
     "optimize bad.py",

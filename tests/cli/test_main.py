@@ -147,10 +147,8 @@ def test_our_own_failure_exits_3(run, fake, tmp_path, error):
         ["verify", "ref.py"],
         ["verify", "ref.py", "cand.py", "--advise", "some-model"],
         ["verify", "ref.py", "cand.py", "--timeout", "0"],
-        ["nonsense"],
         ["ops", "--family", "nonsense"],
         ["report"],
-        ["report", "no/such/folder"],
     ],
     ids=" ".join,
 )
