@@ -9,7 +9,6 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.models import ModelBlocksLine, ModelCaseLine, ModelsRunLine
 from kernelwright.report.models import (
     case_rows,
-    is_models,
     read_models,
     reason_rows,
     sentence,
@@ -104,7 +103,6 @@ def test_means_are_over_correct_cases_with_times():
 def test_the_page_is_written_from_the_records_and_escapes_them(tmp_path):
     path = tmp_path / "records.jsonl"
     record.append(path, [RUN, {"record": "model_blocks", **CALL, "blocks": [BLOCK]}, *CASES])
-    assert is_models(path)
     assert write_models(tmp_path).cases == CASES
     page = (tmp_path / "report.html").read_text()
     tags = Tags()
