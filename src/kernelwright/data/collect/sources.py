@@ -8,7 +8,7 @@ A target is a Python file, a folder of Python files, an installed package or mod
 import ast
 import importlib.util
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Self
@@ -30,9 +30,6 @@ class CollectSource:
     """Its file, relative to the target or, of a package, to where packages lie; or the factory."""
     where: str
     """The object to import: dotted module, path of the file, or the factory."""
-
-    def to_json(self) -> Record:
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

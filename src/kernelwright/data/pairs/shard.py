@@ -221,7 +221,7 @@ class _PartWriter:
         program = self.programs[index]
         if program is None:
             return "program given up"
-        benchmark = contaminates(program, self.recipe.avoid)
+        benchmark = contaminates(program.program, program.canonical, self.recipe.avoid)
         return f"program of {benchmark}" if benchmark else program
 
     def _lines(self, name: str, found: Origin, index: int) -> Iterator[Record | str]:

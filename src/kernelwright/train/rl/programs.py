@@ -14,7 +14,7 @@ from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.pair import TRAIN, VALIDATION, split_of
-from kernelwright.data.pairs.programs import Origin, contaminates
+from kernelwright.data.pairs.programs import contaminates
 from kernelwright.data.pool.answers import PoolProgram
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
@@ -141,10 +141,7 @@ def opened(source: ProgramSource, avoid: tuple[str, ...]) -> Program | None:
         UsageError: the text is no program.
     """
     program = parse(source.text)
-    origin = Origin(
-        program=program, canonical=source.fingerprint, origin="", licence="", provenance={}
-    )
-    return None if contaminates(origin, avoid) else program
+    return None if contaminates(program, source.fingerprint, avoid) else program
 
 
 def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:
