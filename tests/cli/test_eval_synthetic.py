@@ -3,30 +3,16 @@
 import json
 
 import pytest
+from cli_runs import RELU, write_programs
 
 from kernelwright.cli.suites.synthetic import parse_levels
-from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.record import program_record
-from kernelwright.programs.text import parse
-
-TEXT = (
-    "import torch\nimport torch.nn.functional as F\n\n\n"
-    "def get_inputs():\n    x0 = torch.randn((4, 8), dtype=torch.float32)\n    return [x0]\n\n\n"
-    "def fused_operator(x0):\n{}"
-)
-BODIES = {
-    1: "    t0 = torch.relu(x0)\n    return [t0]\n",
-    2: "    t0 = torch.exp(x0)\n    t1 = torch.sum(t0, dim=1)\n    return [t1]\n",
-}
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    path = tmp_path_factory.mktemp("programs") / "drawn.jsonl"
-    made = (parse(TEXT.format(body)) for body in BODIES.values())
-    record.append(path, ({"record": "program", **program_record(each)} for each in made))
-    return path
+    total = "    t0 = torch.exp(x0)\n    t1 = torch.sum(t0, dim=1)\n    return [t1]\n"
+    return write_programs(tmp_path_factory.mktemp("programs") / "drawn.jsonl", RELU, total)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Tables and page of `eval models`, from records."""
 
 import pytest
-from tags import Tags
+from tags import tags_of
 from verdicts import timing_fields as timing
 
 from kernelwright.core import record
@@ -105,9 +105,7 @@ def test_the_page_is_written_from_the_records_and_escapes_them(tmp_path):
     record.append(path, [RUN, {"record": "model_blocks", **CALL, "blocks": [BLOCK]}, *CASES])
     assert write_models(tmp_path).cases == CASES
     page = (tmp_path / "report.html").read_text()
-    tags = Tags()
-    tags.feed(page)
-    assert tags.open == []
+    tags_of(page)
     assert "the budget ended &lt;b&gt;" in page
     assert "1.50x (1.40 to 1.60)" in page
     kinds = (ModelsRunLine, ModelBlocksLine, ModelCaseLine)
