@@ -286,8 +286,7 @@ def test_report_rebuilds_pages_and_the_table(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("target", "name"),
-    [("models/mlp.py", "mlp"), ("mlp.py", "mlp"), ("package.models:mlp", "mlp")],
+    ("target", "name"), [("models/mlp.py", "mlp"), ("mlp.py", "mlp"), ("package.models:mlp", "mlp")]
 )
 def test_the_default_folder_is_named_after_the_target(target, name):
     assert default_name(target) == name

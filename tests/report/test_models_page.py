@@ -7,13 +7,7 @@ from verdicts import timing_fields as timing
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.models import ModelBlocksLine, ModelCaseLine, ModelsRunLine
-from kernelwright.report.models import (
-    case_rows,
-    read_models,
-    reason_rows,
-    sentence,
-    write_models,
-)
+from kernelwright.report.models import case_rows, read_models, reason_rows, sentence, write_models
 
 RUN = {
     "record": "run",

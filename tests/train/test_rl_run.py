@@ -216,10 +216,7 @@ def test_stages_follow_held_out_programs(policy, programs, tmp_path):
     recipe = make_recipe(
         policy,
         programs,
-        curriculum={
-            "stages": TWO_STAGES,
-            "promote_at": 0.75,
-        },
+        curriculum={"stages": TWO_STAGES, "promote_at": 0.75},
         validation={"every_steps": 2},
     )
     run(recipe, tmp_path / "run", find=lambda *_: JudgedCandidate(verdict()))

@@ -197,10 +197,7 @@ def _judged_candidate(job: Record, say: Say) -> Record:
     begin_s = time.monotonic()
     options = {key: job["options"][key] for key in ("device", "precision", "mode")}
     verdict = verify(job["spec"], Path(job["candidate"]), progress=say, **options)
-    return found_of(verdict) | {
-        "candidates": 1,
-        "seconds": time.monotonic() - begin_s,
-    }
+    return found_of(verdict) | {"candidates": 1, "seconds": time.monotonic() - begin_s}
 
 
 def _timed(job: Record, kernel: Path | None, precision: str) -> Record:

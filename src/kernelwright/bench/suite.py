@@ -244,13 +244,7 @@ def _line(run: SuiteRun, case: SuiteCase) -> Record:
 
 def failure(code: str, message: str) -> Record:
     """The record of a case that came to no verdict."""
-    return {
-        "correct": False,
-        "kept": False,
-        "has_triton": False,
-        "code": code,
-        "message": message,
-    }
+    return {"correct": False, "kept": False, "has_triton": False, "code": code, "message": message}
 
 
 def found_of(verdict: Verdict) -> Record:

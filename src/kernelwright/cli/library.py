@@ -37,8 +37,7 @@ DaysOption = Annotated[
     ),
 ]
 OthersOption = Annotated[
-    bool,
-    typer.Option("--without-kernel", help="Delete entries that only say that PyTorch stays."),
+    bool, typer.Option("--without-kernel", help="Delete entries that only say that PyTorch stays.")
 ]
 
 app = verbs.group(

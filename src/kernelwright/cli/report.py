@@ -44,9 +44,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 def command(
-    folders: FoldersArgument,
-    out_folder: OutOption = None,
-    json: JsonOption = False,
+    folders: FoldersArgument, out_folder: OutOption = None, json: JsonOption = False
 ) -> None:
     """Write report.html of each PATH from its records.jsonl, and print the tables of all PATHs.
 

@@ -51,9 +51,7 @@ LargeOption = Annotated[
 EvalModeOption = Annotated[
     bool | None,
     typer.Option(
-        "--eval/--train",
-        help="The mode of the module.",
-        show_default="as the reference leaves it",
+        "--eval/--train", help="The mode of the module.", show_default="as the reference leaves it"
     ),
 ]
 StepsOption = Annotated[

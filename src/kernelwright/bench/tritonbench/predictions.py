@@ -11,11 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelwright.bench.tritonbench.checkout import (
-    Checkout,
-    names_of_instructions,
-    names_of_labels,
-)
+from kernelwright.bench.tritonbench.checkout import Checkout, names_of_instructions, names_of_labels
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record

@@ -23,8 +23,7 @@ PathsArgument = Annotated[
 ]
 OutOption = Annotated[Path, out_option("The JSON file, for `avoid` under \\[quality] in recipes.")]
 TimeoutOption = Annotated[
-    float,
-    typer.Option(min=1, metavar="SECONDS", help="The seconds that one file may take."),
+    float, typer.Option(min=1, metavar="SECONDS", help="The seconds that one file may take.")
 ]
 
 

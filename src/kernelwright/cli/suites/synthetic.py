@@ -55,9 +55,7 @@ ProgramsOption = Annotated[
 SetOption = Annotated[
     list[SetName] | None,
     typer.Option(
-        "--set",
-        help="The frozen set. Several sets are compared.",
-        show_default="synthetic-v1",
+        "--set", help="The frozen set. Several sets are compared.", show_default="synthetic-v1"
     ),
 ]
 LevelsOption = Annotated[

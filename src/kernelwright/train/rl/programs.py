@@ -55,11 +55,7 @@ class TrainingPrograms:
 
 
 def programs_of(
-    recipe: RlRecipe,
-    folder: Path,
-    workers: int,
-    say: Say,
-    stored: Iterable[PoolProgram] = (),
+    recipe: RlRecipe, folder: Path, workers: int, say: Say, stored: Iterable[PoolProgram] = ()
 ) -> TrainingPrograms:
     """Read all programs, and divide them into training programs and held-out programs. A program
     that occurs several times is read once.
