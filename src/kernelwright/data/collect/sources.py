@@ -146,6 +146,6 @@ def _distribution(top: str) -> Mapping[str, str | None]:
         for value in fields.get("classifier", ())
         if value.startswith(_LICENCE_PREFIX)
     ]
-    said = str(fields.get("license_expression") or fields.get("license") or "").strip()
-    licence = said if said and "\n" not in said else "; ".join(classified)
+    named = str(fields.get("license_expression") or fields.get("license") or "").strip()
+    licence = named if named and "\n" not in named else "; ".join(classified)
     return {"package": names[0], "version": str(fields["version"]), "licence": licence or None}

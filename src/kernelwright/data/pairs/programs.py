@@ -192,8 +192,8 @@ class FilePrograms:
         try:
             return parse(text, "its text")
         except UsageError as error:
-            said = str(error).partition("\n")[0]
-            raise UsageError(said, file=str(self.path), line=line, remedy=error.remedy) from error
+            cause = str(error).partition("\n")[0]
+            raise UsageError(cause, file=str(self.path), line=line, remedy=error.remedy) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -108,13 +108,13 @@ def programs_of(
     return programs
 
 
-def _chosen(held: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
+def _chosen(sources: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
     """At most `validation.programs` of each level, without those of benchmarks.
 
     The choice depends on the programs and the seed alone, not on the order of files.
     """
     by_level: dict[int, list[ProgramSource]] = defaultdict(list)
-    for source in sorted(held, key=lambda source: derive(recipe.seed, source.fingerprint)):
+    for source in sorted(sources, key=lambda s: derive(recipe.seed, s.fingerprint)):
         by_level[source.level].append(source)
     for _, some in sorted(by_level.items()):
         kept = 0
