@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -108,28 +107,14 @@ def server():
 
 
 @pytest.fixture(scope="session")
-def served_model(tmp_path_factory):
-    """The name, as a policy, of a tiny untrained model behind `transformers serve`."""
-    folder = tmp_path_factory.mktemp("served")
-    with _served(folder, _save_model) as name:
-        yield name
-
-
-@pytest.fixture(scope="session")
 def served_embedded():
     """The name, as a policy, of the embedded model behind `transformers serve`."""
-    with _served(files("kernelwright.policy") / "weights") as name:
-        yield name
-
-
-@contextmanager
-def _served(folder, save=lambda _: None):
     command = Path(sys.executable).with_name("transformers")
     needed = ("openai", "transformers", "tokenizers", "fastapi", "uvicorn", "accelerate")
     missing = [name for name in needed if find_spec(name) is None]
     if missing or not command.exists():
         pytest.skip(f"not installed: {', '.join(missing) or command.name}")
-    save(folder)
+    folder = files("kernelwright.policy") / "weights"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -142,23 +127,6 @@ def _served(folder, save=lambda _: None):
             time.sleep(0.5)
         yield f"openai:http://localhost:{port}/v1#{folder}"
         process.terminate()
-
-
-def _save_model(folder):
-    """A one-layer Llama over bytes."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    symbols = ["<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    letters = Tokenizer(models.BPE(vocab={s: i for i, s in enumerate(symbols)}, merges=[]))
-    letters.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    letters.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, bos_token="<s>", eos_token="</s>")
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
-    tokenizer.save_pretrained(folder)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
-    config = LlamaConfig(vocab_size=len(symbols), num_attention_heads=2, **sizes)
-    LlamaForCausalLM(config).save_pretrained(folder)
 
 
 def _is_up(port):

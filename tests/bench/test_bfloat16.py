@@ -70,9 +70,7 @@ def test_all_but_constructor_and_inputs_stays_as_it_is_written():
 
 
 @pytest.mark.parametrize(
-    "base",
-    ["nn.Sequential", "nn.Module"],
-    ids=["arguments of the base", "no constructor at all"],
+    "base", ["nn.Sequential", "nn.Module"], ids=["arguments of the base", "no constructor at all"]
 )
 def test_a_model_without_a_constructor_gets_one(tmp_path, base):
     arguments = "[nn.Linear(8, 8)]" if base == "nn.Sequential" else "[]"

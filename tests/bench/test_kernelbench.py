@@ -100,10 +100,7 @@ def test_their_evaluator_is_asked_about_every_kernel_once(root, tmp_path):
         (kernels / kernel_file(task)).write_text(text)
     missing = replace(tasks[0], sample=7)
     check = CrossCheck(
-        root=root,
-        kernels=kernels,
-        records=tmp_path / "cross_check.jsonl",
-        timeout_s=60.0,
+        root=root, kernels=kernels, records=tmp_path / "cross_check.jsonl", timeout_s=60.0
     )
     found = check.run([*tasks, missing], print)
     assert [line["agrees"] for line in found] == [False, False, True]

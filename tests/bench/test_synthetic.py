@@ -14,10 +14,6 @@ from kernelwright.core.errors import InfraError
 from kernelwright.verify.many.recipe import JudgeRecipe
 
 
-def told(_):
-    pass
-
-
 @pytest.fixture(scope="module")
 def recipe():
     return JudgeRecipe(device="cpu").resolved()
@@ -33,13 +29,13 @@ def cases(folder):
 def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, recipe):
     programs = [problem("torch.relu(x0)", 1), problem("torch.sum(x0, dim=1)", 2)]
     plan = PolicyPlan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
-    summary = examine(plan, programs, told)
+    summary = examine(plan, programs, print)
     assert (summary["judged_now"], summary["infra"], summary["usage"]) == (2, 0, 0)
     assert [case["operators"] for case in cases(tmp_path)] == [["relu"], ["sum"]]
     before = (tmp_path / "records.jsonl").read_bytes()
     assert faults_in(tmp_path / "records.jsonl") | faults_in(tmp_path / "answers.jsonl") == set()
     silent = Saying(error=AssertionError("asked"), lasts=0)
-    again = examine(replace(plan, asking=asking(silent)), programs, told)
+    again = examine(replace(plan, asking=asking(silent)), programs, print)
     assert again["judged_now"] == 0
     assert (tmp_path / "records.jsonl").read_bytes() == before
 
@@ -50,7 +46,7 @@ def test_a_case_has_the_commit_of_its_verdict(tmp_path, recipe, monkeypatch):
         monkeypatch.setattr(record, "environment", lambda *_, commit=commit: {"commit": commit})
         programs = [problem("torch.relu(x0)", 1), problem("torch.sum(x0, dim=1)", 2)][:number]
         plan = PolicyPlan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
-        examine(plan, programs, told)
+        examine(plan, programs, print)
     assert [case["commit"] for case in cases(tmp_path)] == ["a" * 12, "b" * 12]
 
 
@@ -59,7 +55,7 @@ def test_samples_are_cases_each_with_its_own_reason(tmp_path, recipe):
     policy = Saying(NO_KERNEL, "no", NO_KERNEL)
     asked = asking(policy, samples=4, temperature=1.0)
     plan = PolicyPlan(asking=asked, recipe=recipe, out=tmp_path, workers=1)
-    examine(plan, [problem()], told)
+    examine(plan, [problem()], print)
     found = cases(tmp_path)
     assert [case["sample"] for case in found] == [0, 1, 2, 3]
     codes = ["no_kernel", "no_code", "no_kernel", UNANSWERED]
@@ -78,7 +74,7 @@ def test_a_run_that_is_cut_short_has_the_cases_that_are_settled(tmp_path, recipe
 
     monkeypatch.setattr(synthetic, "judge_many", stop)
     with pytest.raises(KeyboardInterrupt):
-        examine(plan, [problem()], told)
+        examine(plan, [problem()], print)
     assert next(record.read(tmp_path / "records.jsonl"))["left"] == 1
     assert [case["code"] for case in cases(tmp_path)] == ["no_code"]
 
@@ -102,5 +98,5 @@ def test_a_policy_that_fails_leaves_no_records(tmp_path, recipe):
     policy = Saying(error=InfraError("no connection"), lasts=0)
     plan = PolicyPlan(asking=asking(policy), recipe=recipe, out=tmp_path, workers=1)
     with pytest.raises(InfraError, match="no connection"):
-        examine(plan, [problem()], told)
+        examine(plan, [problem()], print)
     assert [path.name for path in tmp_path.iterdir()] == ["answers.jsonl"]

@@ -24,11 +24,7 @@ from kernelwright.bench.tritonbench.cases import (
     case_of_answers,
     case_of_prediction,
 )
-from kernelwright.bench.tritonbench.checkout import (
-    Checkout,
-    names_of_instructions,
-    names_of_labels,
-)
+from kernelwright.bench.tritonbench.checkout import Checkout, names_of_instructions, names_of_labels
 from kernelwright.bench.tritonbench.forms import Unposable, call_form
 from kernelwright.bench.tritonbench.posing import _drawn_results, on_device, pose_file
 from kernelwright.bench.tritonbench.predictions import code_of, read_predictions

@@ -14,7 +14,7 @@ def run(capsys):
     """Run the command; its exit code, stdout and stderr."""
 
     def command(*argv):
-        code = exit_code(argv)
+        code = exit_code([*map(str, argv)])
         streams = capsys.readouterr()
         return SimpleNamespace(code=code, out=streams.out, err=streams.err)
 

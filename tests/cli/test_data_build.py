@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from kernelwright.cli.main import main
 from kernelwright.core import record
 
 RECIPE = """
@@ -31,18 +30,14 @@ programs = 4
 """
 
 
-def data_build(recipe, out, *argv):
-    """The exit code."""
-    try:
-        main(["data", "build", str(recipe), "--out", str(out), *argv])
-    except SystemExit as ended:
-        return ended.code or 0
-    return 0
-
-
 def files(out):
     names = ("train.jsonl", "validation.jsonl", "README.md")
     return {name: (out / name).read_bytes() for name in names}
+
+
+@pytest.fixture
+def data_build(run, recipe):
+    return lambda out, *argv: run("data", "build", recipe, "--out", out, *argv)
 
 
 @pytest.fixture
@@ -53,10 +48,9 @@ def recipe(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_cut_goes_on_to_the_same_data_set(recipe, tmp_path, capsys):
+def test_a_run_that_was_cut_goes_on_to_the_same_data_set(data_build, recipe, tmp_path):
     out = tmp_path / "set"
-    assert data_build(recipe, out, "--workers", "2", "--json") == 0
-    summary = json.loads(capsys.readouterr().out)
+    summary = json.loads(data_build(out, "--workers", 2, "--json").out)
     assert summary["pairs"] == sum(summary["level"].values()) == sum(summary["split"].values())
     before = files(out)
     shards = sorted((out / "shards").iterdir())
@@ -64,22 +58,22 @@ def test_a_run_that_was_cut_goes_on_to_the_same_data_set(recipe, tmp_path, capsy
     shards[0].unlink()
     (out / "shards" / "level-1-00000.new").write_text('{"half": ')
     (out / "train.jsonl").unlink()
-    assert data_build(recipe, out, "--workers", "1") == 0
+    assert "level 1" in data_build(out, "--workers", 1).out
     assert files(out) == before
-    assert "level 1" in capsys.readouterr().out
 
     recipe.write_text(RECIPE.replace("programs = 6", "programs = 7"))
-    assert data_build(recipe, out) == 2
-    assert "this file was begun with recipe.part" in capsys.readouterr().err
+    refused = data_build(out)
+    assert refused.code == 2
+    assert "this file was begun with recipe.part" in refused.err
     assert files(out) == before
 
 
 @pytest.mark.slow
-def test_it_loads_as_a_data_set(recipe, tmp_path, monkeypatch):
+def test_it_loads_as_a_data_set(data_build, tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     out = tmp_path / "set"
-    assert data_build(recipe, out, "--workers", "1", "--parquet") == 0
+    assert data_build(out, "--workers", 1, "--parquet").code == 0
     loaded = datasets.load_dataset(str(out), cache_dir=str(tmp_path / "cache"))
     lines = list(record.read(out / "train.jsonl"))
     assert loaded["train"].num_rows == len(lines)
@@ -100,8 +94,9 @@ def test_it_loads_as_a_data_set(recipe, tmp_path, monkeypatch):
         ('source = "llm"\noptions = { model = "gpt" }', "not a model endpoint: gpt"),
     ],
 )
-def test_a_recipe_that_says_nonsense_leaves_no_folder(recipe, tmp_path, capsys, wrong, said):
+def test_a_recipe_that_says_nonsense_leaves_no_folder(data_build, recipe, tmp_path, wrong, said):
     recipe.write_text(RECIPE.replace("answers = 2", wrong))
-    assert data_build(recipe, tmp_path / "set") == 2
-    assert said in capsys.readouterr().err
+    refused = data_build(tmp_path / "set")
+    assert refused.code == 2
+    assert said in refused.err
     assert not (tmp_path / "set").exists()

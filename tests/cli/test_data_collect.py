@@ -4,7 +4,6 @@ import json
 import os
 
 import pytest
-from cli_runs import exit_code
 from record_kinds import faults_in
 
 from kernelwright.cli.data.collect import parse_levels
@@ -23,26 +22,15 @@ def get_inputs():
 """
 
 
-@pytest.fixture
-def collect(capsys):
-    def command(*argv):
-        return exit_code(["data", "collect", *map(str, argv)]), capsys.readouterr()
-
-    return command
-
-
 @pytest.mark.slow
-def test_a_file_becomes_programs_a_table_and_a_summary(collect, tmp_path):
+def test_a_file_becomes_programs_a_table_and_a_summary(run, tmp_path):
     (tmp_path / "task.py").write_text(TASK)
     out, summary = tmp_path / "programs.jsonl", tmp_path / "summary.jsonl"
-    code, streams = collect(
-        tmp_path / "task.py", "--out", out, "--levels", "1,2", "--workers", "1",
-        "--summary", summary,
-    )  # fmt: skip
-    assert code == 0
-    assert [line.split()[:2] for line in streams.out.splitlines()[:2]] == [
-        ["1", "modules"], ["1", "lowered"],
-    ]  # fmt: skip
+    options = ("--out", out, "--levels", "1,2", "--workers", "1", "--summary", summary)
+    done = run("data", "collect", tmp_path / "task.py", *options)
+    assert done.code == 0
+    counts = [line.split()[:2] for line in done.out.splitlines()[:2]]
+    assert counts == [["1", "modules"], ["1", "lowered"]]
     programs = [line for line in record.read(out) if line["record"] == "program"]
     assert sorted(line["level"] for line in programs) == [1, 1, 2]
     (found,) = record.read(summary)
@@ -51,18 +39,13 @@ def test_a_file_becomes_programs_a_table_and_a_summary(collect, tmp_path):
     assert str(tmp_path) not in out.read_text() + json.dumps({**found, "environment": None})
 
 
-@pytest.mark.parametrize(
-    ("argv", "said"),
-    [
-        (["no/such/folder", "--out", "x.jsonl"], "there is no such file or folder"),
-        (["typer", "--out", "x.jsonl", "--levels", "1,9"], "from 1 to 5"),
-    ],
-)
-def test_wrong_options_exit_with_2_and_write_nothing(collect, tmp_path, monkeypatch, argv, said):
+def test_levels_that_no_program_has_are_refused_before_anything_is_written(
+    run, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    code, streams = collect(*argv)
-    assert (code, os.listdir(tmp_path)) == (2, [])
-    assert said in streams.err
+    done = run("data", "collect", "typer", "--out", "x.jsonl", "--levels", "1,9")
+    assert (done.code, os.listdir(tmp_path)) == (2, [])
+    assert "from 1 to 5" in done.err
 
 
 def test_levels_are_sorted_and_checked():

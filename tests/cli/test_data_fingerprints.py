@@ -1,7 +1,5 @@
 """`kernelwright data fingerprints`: the file, the table, what a recipe makes of it."""
 
-from cli_runs import exit_code
-
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmarks import is_benchmark
 
@@ -19,10 +17,11 @@ def fused_operator(x0):
 """
 
 
-def test_a_task_is_written_and_avoided(tmp_path, capsys):
+def test_a_task_is_written_and_avoided(run, tmp_path):
     (tmp_path / "task.py").write_text(TASK)
     file = tmp_path / "suite.json"
-    assert exit_code(["data", "fingerprints", str(tmp_path / "task.py"), "--out", str(file)]) == 0
-    assert "task.py" in capsys.readouterr().out
+    done = run("data", "fingerprints", tmp_path / "task.py", "--out", file)
+    assert done.code == 0
+    assert "task.py" in done.out
     assert not is_benchmark(parse(TASK))
     assert is_benchmark(parse(TASK), (str(file),))

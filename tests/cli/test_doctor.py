@@ -23,9 +23,7 @@ def examine(monkeypatch, capsys):
 
         guards = {"rlimits": "limits", "landlock": "files"}
         level = SimpleNamespace(
-            held=tuple(g for g in guards if g not in missing),
-            missing=missing,
-            is_full=not missing,
+            held=tuple(g for g in guards if g not in missing), missing=missing, is_full=not missing
         )
         monkeypatch.setattr(doctor, "_python", python)
         fake_api = SimpleNamespace(verify=judge)

@@ -8,22 +8,14 @@ import sys
 import time
 
 import pytest
-from cli_runs import exit_code
+from cli_runs import RELU, TASK, exit_code, write_programs
 from typer.main import get_command
 
 from kernelwright.bench.queue.runs import QUEUE, read_queue
 from kernelwright.cli.main import app
 from kernelwright.core import record
 from kernelwright.policy.names import are_policies
-from kernelwright.programs.record import program_record
-from kernelwright.programs.text import parse
 
-TEXT = (
-    "import torch\nimport torch.nn.functional as F\n\n\n"
-    "def get_inputs():\n    x0 = torch.randn(({rows}, 8), dtype=torch.float32)\n"
-    "    return [x0]\n\n\n"
-    "def fused_operator(x0):\n    t0 = torch.relu(x0)\n    return [t0]\n"
-)
 OLD = "0123456789ab"
 NUM_PROGRAMS = 4
 END_S = 120.0
@@ -32,9 +24,8 @@ END_S = 120.0
 @pytest.fixture
 def queue(tmp_path):
     """A queue of one run, which judges the teacher's answers to four programs."""
-    programs = tmp_path / "programs.jsonl"
-    parsed = (parse(TEXT.format(rows=4 + number)) for number in range(NUM_PROGRAMS))
-    record.append(programs, ({"record": "program", **program_record(p)} for p in parsed))
+    rows = range(4, 4 + NUM_PROGRAMS)
+    programs = write_programs(tmp_path / "programs.jsonl", RELU, rows=rows)
     synthetic = f"eval synthetic --policy teacher --programs '{programs}' --device cpu --workers 1"
     path = tmp_path / "queue.toml"
     path.write_text(
@@ -155,7 +146,7 @@ def test_a_run_that_cannot_begin_is_a_failure_and_its_error_is_shown(tmp_path, c
 def lint_queue(folder, lines):
     """A queue with a run that lints one task; `lines` are further lines of its table."""
     task, queue = folder / "task.py", folder / "queue.toml"
-    task.write_text(TEXT.format(rows=4))
+    task.write_text(TASK)
     queue.write_text(
         f'[[run]]\nname = "lint"\n{lines}\nends = [0, 1]\n'
         f"command = \"lint '{task}' --device cpu -o {{folder}}/records.jsonl\"\n"

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from cli_runs import exit_code
 
 from kernelwright.bench.models.run import ModelsPlan
 from kernelwright.core import record
@@ -40,25 +39,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-def code_of(*argv):
-    return exit_code([*map(str, argv)])
-
-
-def test_a_run_that_is_done_prints_its_table_and_writes_the_page(folder, capsys):
+def test_a_run_that_is_done_prints_its_table_and_writes_the_page(run, folder):
     pytest.importorskip("transformers")
     command = ("eval", "models", "transformers/bert", *OPTIONS, "--out", folder)
-    assert code_of(*command) == 0
-    printed = capsys.readouterr().out
+    printed = run(*command).out
     assert max(map(len, printed.splitlines())) <= 80
     assert "0 of 1 cases ran" in printed
     assert (folder / "report.html").is_file()
-    assert code_of(*command, "--json") == 0
-    assert json.loads(capsys.readouterr().out)[1] == CASE
+    done = run(*command, "--json")
+    assert done.code == 0
+    assert json.loads(done.out)[1] == CASE
 
 
-def test_report_writes_the_page_again(folder, capsys):
-    assert code_of("report", folder) == 0
-    assert "report.html" in capsys.readouterr().err
+def test_report_writes_the_page_again(run, folder):
+    assert "report.html" in run("report", folder).err
     assert "measure: out of memory" in (folder / "report.html").read_text()
 
 
@@ -71,20 +65,22 @@ def test_report_writes_the_page_again(folder, capsys):
         (["transformers/bert", "--by", "layers"], "choose among whole, blocks"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_is_written(argv, said, tmp_path, capsys):
-    assert code_of("eval", "models", *argv, "--device", "cpu", "--out", tmp_path / "run") == 2
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_run_is_refused_before_anything_is_written(run, argv, said, tmp_path):
+    done = run("eval", "models", *argv, "--device", "cpu", "--out", tmp_path / "run")
+    assert done.code == 2
+    assert said in done.err
     assert not (tmp_path / "run").exists()
 
 
-def test_a_phase_that_no_model_has_is_refused(tmp_path, capsys):
+def test_a_phase_that_no_model_has_is_refused(run, tmp_path):
     pytest.importorskip("transformers")
     command = ("eval", "models", "transformers/bert", "--small", "--device", "cpu")
-    assert code_of(*command, "--phase", "decode", "--out", tmp_path / "run") == 2
-    assert "no model has a call of decode" in capsys.readouterr().err
+    done = run(*command, "--phase", "decode", "--out", tmp_path / "run")
+    assert done.code == 2
+    assert "no model has a call of decode" in done.err
 
 
 @pytest.mark.parametrize("option", [("--for", "nan"), ("--for", "-1"), ("--timeout", "-5")])
-def test_times_that_are_none_are_refused(option, tmp_path):
+def test_times_that_are_none_are_refused(run, option, tmp_path):
     command = ("eval", "models", "--device", "cpu", "--out", tmp_path / "run")
-    assert code_of(*command, *option) == 2
+    assert run(*command, *option).code == 2

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from cli_runs import exit_code
 from verdicts import timing_fields as timing
 
 from kernelwright.bench.suite import SuiteRun
@@ -47,14 +46,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def said_of(folder, capsys, *argv):
-    given = ("json:loads", "--out", str(folder), "--device", "cpu", "--policy", "teacher", *argv)
-    assert exit_code(["eval", "modules", *given]) == 0
-    return capsys.readouterr().out
+def said_of(run, folder, *argv):
+    options = ("--out", folder, "--device", "cpu", "--policy", "teacher", *argv)
+    done = run("eval", "modules", "json:loads", *options)
+    assert done.code == 0
+    return done.out
 
 
-def test_each_module_leads_with_the_better_of_eager_and_torch_compile(folder, capsys):
-    printed = said_of(folder, capsys)
+def test_each_module_leads_with_the_better_of_eager_and_torch_compile(run, folder):
+    printed = said_of(run, folder)
     lines = printed.splitlines()
     assert max(map(len, lines)) <= 80
     figures = " ".join(printed.split("real/loads")[1].split())
@@ -62,9 +62,9 @@ def test_each_module_leads_with_the_better_of_eager_and_torch_compile(folder, ca
     assert "1.90 to 2.10 1.90 to 2.10 2.90 to 3.10" in figures
 
 
-def test_json_records_begin_with_the_delivered_ratios(folder, capsys):
-    run, case, _ = json.loads(said_of(folder, capsys, "--json"))
-    assert run["record"] == "run"
+def test_json_records_begin_with_the_delivered_ratios(run, folder):
+    head, case, _ = json.loads(said_of(run, folder, "--json"))
+    assert head["record"] == "run"
     assert next(iter(case)) == "over"
     assert case["over"] == {
         "better": [2.0, 1.9, 2.1],

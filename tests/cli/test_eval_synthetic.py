@@ -3,63 +3,46 @@
 import json
 
 import pytest
-from cli_runs import exit_code
+from cli_runs import RELU, write_programs
 
-from kernelwright.cli.main import main
 from kernelwright.cli.suites.synthetic import parse_levels
-from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.record import program_record
-from kernelwright.programs.text import parse
-
-TEXT = (
-    "import torch\nimport torch.nn.functional as F\n\n\n"
-    "def get_inputs():\n    x0 = torch.randn((4, 8), dtype=torch.float32)\n    return [x0]\n\n\n"
-    "def fused_operator(x0):\n{}"
-)
-BODIES = {
-    1: "    t0 = torch.relu(x0)\n    return [t0]\n",
-    2: "    t0 = torch.exp(x0)\n    t1 = torch.sum(t0, dim=1)\n    return [t1]\n",
-}
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    path = tmp_path_factory.mktemp("programs") / "drawn.jsonl"
-    made = (parse(TEXT.format(body)) for body in BODIES.values())
-    record.append(path, ({"record": "program", **program_record(each)} for each in made))
-    return path
+    total = "    t0 = torch.exp(x0)\n    t1 = torch.sum(t0, dim=1)\n    return [t1]\n"
+    return write_programs(tmp_path_factory.mktemp("programs") / "drawn.jsonl", RELU, total)
 
 
-def evaluate(capsys, programs, folder, *argv):
-    fixed = ("--policy", "teacher", "--programs", programs, "--out", folder, "--device", "cpu")
-    code = exit_code(["eval", "synthetic", *map(str, (*fixed, "--workers", "1", *argv))])
-    return code, capsys.readouterr()
+@pytest.fixture
+def evaluate(run, programs):
+    fixed = ("--policy", "teacher", "--programs", programs, "--device", "cpu", "--workers", 1)
+    return lambda folder, *argv: run("eval", "synthetic", *fixed, "--out", folder, *argv)
 
 
 @pytest.mark.slow
-def test_the_teacher_answers_programs_and_the_same_command_resumes(programs, tmp_path, capsys):
-    code, streams = evaluate(capsys, programs, tmp_path, "--json")
-    assert code == 0
-    found = json.loads(streams.out)
+def test_the_teacher_answers_programs_and_the_same_command_resumes(run, evaluate, tmp_path):
+    done = evaluate(tmp_path, "--json")
+    assert done.code == 0
+    found = json.loads(done.out)
     levels = {level["level"]: level for level in found["suites"]["drawn"]}
     assert {name: level["first"]["correct"] for name, level in levels.items()} == {"L1": 1, "L2": 1}
     assert not levels["L1"]["first"]["against"]  # the interpreter's speed is no speed
     assert found["left"] == 0
     assert "no times" in (tmp_path / "report.html").read_text()
     (tmp_path / "report.html").unlink()
-    code, streams = evaluate(capsys, programs, tmp_path)
-    assert code == 0
-    assert "pass@1" in streams.out
-    with pytest.raises(SystemExit, match="0"):
-        main(["report", str(tmp_path)])
+    done = evaluate(tmp_path)
+    assert done.code == 0
+    assert "pass@1" in done.out
+    assert run("report", tmp_path).code == 0
     assert (tmp_path / "report.html").is_file()
 
 
-def test_several_greedy_answers_are_refused_before_anything_is_written(programs, tmp_path, capsys):
-    code, streams = evaluate(capsys, programs, tmp_path / "run", "-n", "4")
-    assert code == 2
-    assert "--temperature" in streams.err
+def test_several_greedy_answers_are_refused_before_anything_is_written(evaluate, tmp_path):
+    done = evaluate(tmp_path / "run", "-n", 4)
+    assert done.code == 2
+    assert "--temperature" in done.err
     assert not (tmp_path / "run").exists()
 
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from cli_runs import exit_code
 from small_tritonbench import (
     DOUBLED,
     FORGETS_SCALE,
@@ -22,10 +21,13 @@ def root(tmp_path_factory):
     return write_checkout(tmp_path_factory.mktemp("checkout") / "root")
 
 
-def evaluate(capsys, root, out, channel, *argv):
-    fixed = ("--root", root, "--channel", channel, "--out", out, "--device", "cpu")
-    code = exit_code(["eval", "tritonbench", *map(str, (*fixed, "--workers", "1", *argv))])
-    return code, capsys.readouterr()
+@pytest.fixture
+def evaluate(run, root):
+    def command(out, channel, *argv):
+        fixed = ("--root", root, "--device", "cpu", "--workers", 1)
+        return run("eval", "tritonbench", *fixed, "--channel", channel, "--out", out, *argv)
+
+    return command
 
 
 def cases_in(out):
@@ -34,12 +36,12 @@ def cases_in(out):
 
 
 @pytest.mark.slow
-def test_a_kernel_that_passes_the_tests_and_is_wrong_is_not_correct(root, tmp_path, capsys):
+def test_a_kernel_that_passes_the_tests_and_is_wrong_is_not_correct(evaluate, tmp_path):
     folder = write_predictions(tmp_path / "wrong", scaled_sum=FORGETS_SCALE, noisy=NOISY)
     out = tmp_path / "run"
-    code, streams = evaluate(capsys, root, out, "T", "--predictions", folder, "--json")
-    assert code == 0
-    answer = json.loads(streams.out)
+    done = evaluate(out, "T", "--predictions", folder, "--json")
+    assert done.code == 0
+    answer = json.loads(done.out)
     assert answer["left"] == 0
     score = answer["score"]
     assert (score["tasks"], score["called"], score["executed"]) == (4, 2, 2)
@@ -50,45 +52,45 @@ def test_a_kernel_that_passes_the_tests_and_is_wrong_is_not_correct(root, tmp_pa
     assert cases["stepped"]["code"] == cases["torn"]["code"] == "not_posable"
     files = [out / "calls.jsonl", out / "scripts.jsonl"]
     before = [file.read_text() for file in files]
-    code, streams = evaluate(capsys, root, out, "T", "--predictions", folder)
-    assert code == 0
-    assert "execution accuracy" in streams.out
+    done = evaluate(out, "T", "--predictions", folder)
+    assert done.code == 0
+    assert "execution accuracy" in done.out
     assert [file.read_text() for file in files] == before  # the same command only resumes
 
 
 @pytest.mark.slow
-def test_values_alone_accept_a_function_of_pytorch(root, tmp_path, capsys):
+def test_values_alone_accept_a_function_of_pytorch(evaluate, tmp_path):
     folder = write_predictions(tmp_path / "golden", scaled_sum=SCALED)
     options = ("--predictions", folder, "--grade", "recycled", "--checks", "values")
-    code, _ = evaluate(capsys, root, tmp_path / "run", "T", *options)
-    assert code == 0
+    done = evaluate(tmp_path / "run", "T", *options)
+    assert done.code == 0
     assert cases_in(tmp_path / "run")["scaled_sum"]["correct"]
 
 
 @pytest.mark.slow
-def test_the_teacher_answers_the_programs_of_channel_t(root, tmp_path, capsys):
-    code, streams = evaluate(capsys, root, tmp_path, "T", "--policy", "teacher", "--json")
-    assert code == 0
-    assert json.loads(streams.out)["score"]["correct"] == 1
+def test_the_teacher_answers_the_programs_of_channel_t(evaluate, tmp_path):
+    done = evaluate(tmp_path, "T", "--policy", "teacher", "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["score"]["correct"] == 1
     case = cases_in(tmp_path)["scaled_sum"]
     assert (case["correct"], case["right"], case["called"]) == (True, 2, None)
 
 
 @pytest.mark.slow
-def test_a_model_is_asked_the_instructions_of_channel_g(root, tmp_path, capsys, server):
+def test_a_model_is_asked_the_instructions_of_channel_g(evaluate, tmp_path, server):
     model = server.replying(f"Here it is:\n```python\n{DOUBLED}\n```")
     spec = f"openai:{server.url}#{model}"
-    code, streams = evaluate(capsys, root, tmp_path, "G", "--policy", spec, "--json")
-    assert code == 0
-    score = json.loads(streams.out)["score"]
+    done = evaluate(tmp_path, "G", "--policy", spec, "--json")
+    assert done.code == 0
+    score = json.loads(done.out)["score"]
     assert (score["called"], score["executed"], score["correct"]) == (1, 1, 1)
     (request,) = server.asked(model)
     assert request["messages"][-1]["content"] == "Double every value."
     assert (tmp_path / "predictions" / "doubled.py").is_file()
     other = f"openai:{server.url}#{server.replying('x = 1')}"
-    code, streams = evaluate(capsys, root, tmp_path, "G", "--policy", other)
-    assert code == 2
-    assert "begun with" in streams.err
+    done = evaluate(tmp_path, "G", "--policy", other)
+    assert done.code == 2
+    assert "begun with" in done.err
 
 
 @pytest.mark.parametrize(
@@ -102,15 +104,16 @@ def test_a_model_is_asked_the_instructions_of_channel_g(root, tmp_path, capsys, 
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_written(
-    root, tmp_path, capsys, channel, options, why
+    evaluate, tmp_path, channel, options, why
 ):
-    code, streams = evaluate(capsys, root, tmp_path / "run", channel, *options)
-    assert code == 2
-    assert why in " ".join(streams.err.split())
+    done = evaluate(tmp_path / "run", channel, *options)
+    assert done.code == 2
+    assert why in " ".join(done.err.split())
     assert not (tmp_path / "run").exists()
 
 
-def test_a_root_that_is_no_checkout_is_refused(tmp_path, capsys):
-    code, streams = evaluate(capsys, tmp_path, tmp_path / "run", "T", "--policy", "teacher")
-    assert code == 2
-    assert "TritonBench_T_v1" in streams.err
+def test_a_root_that_is_no_checkout_is_refused(run, tmp_path):
+    options = ("--channel", "T", "--policy", "teacher", "--out", tmp_path / "run")
+    done = run("eval", "tritonbench", "--root", tmp_path, *options)
+    assert done.code == 2
+    assert "TritonBench_T_v1" in done.err

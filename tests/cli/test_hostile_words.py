@@ -8,20 +8,15 @@ import sys
 import tempfile
 
 import pytest
-from cli_runs import exit_code
+from cli_runs import NO_KERNEL, TASK
 
 from kernelwright.cli import console, failures
 from kernelwright.core import record
 
-TASK = (
-    "import torch\n\n\ndef get_inputs():\n    return [torch.randn(4, 8)]\n\n\n"
-    "def fused_operator(x0):\n    t0 = torch.relu(x0)\n    return [t0]\n"
-)
 CANDIDATE = (
     "import torch\n\n\ndef fused_operator(x0):\n"
     "    torch.x['\u202e\u00e9\u4e2d\U0001f600'] = 1\n    return [x0]\n"
 )
-NO_KERNEL = "def fused_operator(x0):\n    return [x0]\n"
 
 
 @pytest.mark.slow
@@ -59,12 +54,13 @@ def test_streams_escape_what_they_cannot_encode(name, is_terminal, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--json",)], ids=["table", "json"])
-def test_a_file_that_is_not_utf_8_is_a_rejected_candidate(flags, tmp_path, capsys):
+def test_a_file_that_is_not_utf_8_is_a_rejected_candidate(flags, run, tmp_path):
     (tmp_path / "task.py").write_text(TASK)
     (tmp_path / "candidate.py").write_bytes(NO_KERNEL.encode() + b"# caf\xe9\n")
-    argv = [str(tmp_path / "task.py"), str(tmp_path / "candidate.py"), "--device", "cpu"]
-    assert exit_code(["verify", *argv, *flags]) == 1
-    assert "not UTF-8" in capsys.readouterr().out
+    files = (tmp_path / "task.py", tmp_path / "candidate.py")
+    done = run("verify", *files, "--device", "cpu", *flags)
+    assert done.code == 1
+    assert "not UTF-8" in done.out
 
 
 def test_a_fault_of_ours_that_quotes_a_surrogate_has_its_traceback_written(tmp_path, monkeypatch):
@@ -80,10 +76,11 @@ def test_notes_hold_no_control_codes(capsys):
 
 
 @pytest.mark.slow
-def test_one_candidate_that_no_file_can_hold_leaves_the_others_alone(tmp_path, capsys):
+def test_one_candidate_that_no_file_can_hold_leaves_the_others_alone(run, tmp_path):
     texts = [f"{NO_KERNEL}# {mark}\n" for mark in ("plain", "\x00", "\ud800")]
     lines = [{"id": str(n), "reference": TASK, "candidate": text} for n, text in enumerate(texts)]
     record.append(tmp_path / "jobs.jsonl", lines)
-    argv = [str(tmp_path / "jobs.jsonl"), "--out", str(tmp_path / "run"), "--device", "cpu"]
-    assert exit_code(["verify-many", *argv, "--workers", "1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["codes"] == {"syntax_error": 2, "no_kernel": 1}
+    argv = (tmp_path / "jobs.jsonl", "--out", tmp_path / "run", "--device", "cpu", "--workers", 1)
+    done = run("verify-many", *argv, "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["codes"] == {"syntax_error": 2, "no_kernel": 1}

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from cli_runs import exit_code
 from record_kinds import faults_in
 
 from kernelwright.core import record
@@ -23,12 +22,8 @@ def fused_operator(x):
 
 
 @pytest.fixture
-def lint(capsys):
-    def command(*argv):
-        code = exit_code(["lint", *map(str, argv), "--device", "cpu", "--workers", "1"])
-        return code, capsys.readouterr()
-
-    return command
+def lint(run):
+    return lambda *argv: run("lint", *argv, "--device", "cpu", "--workers", 1)
 
 
 @pytest.fixture
@@ -40,21 +35,21 @@ def folder(tmp_path):
 
 @pytest.mark.slow
 def test_a_clean_task_exits_with_0_and_one_with_findings_with_1(lint, folder):
-    code, streams = lint(folder / "1_good.py")
-    assert (code, "clean" in streams.out) == (0, True)
-    code, streams = lint(folder / "10_bad.py")
-    assert code == 1
-    assert "identity: input 0 in place of output 0" in streams.out
-    assert "remedy" in streams.out
+    clean = lint(folder / "1_good.py")
+    assert (clean.code, "clean" in clean.out) == (0, True)
+    bad = lint(folder / "10_bad.py")
+    assert bad.code == 1
+    assert "identity: input 0 in place of output 0" in bad.out
+    assert "remedy" in bad.out
 
 
 @pytest.mark.slow
 def test_a_task_that_crashes_costs_itself_only(lint, folder):
     (folder / "2_crash.py").write_text("import os\nos._exit(3)\n")
     (folder / "3_broken.py").write_text("x = 1\n")
-    code, streams = lint(folder, "--json")
-    assert code == 2
-    lines = json.loads(streams.out)
+    done = lint(folder, "--json")
+    assert done.code == 2
+    lines = json.loads(done.out)
     assert [line["task"].rpartition("/")[2] for line in lines] == [
         "1_good.py", "2_crash.py", "3_broken.py", "10_bad.py",
     ]  # fmt: skip
@@ -64,9 +59,9 @@ def test_a_task_that_crashes_costs_itself_only(lint, folder):
 
 def test_a_task_that_cannot_be_used_says_what_to_do(lint, tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\n")
-    code, streams = lint(tmp_path / "broken.py")
-    assert code == 2
-    assert "remedy" in streams.out
+    done = lint(tmp_path / "broken.py")
+    assert done.code == 2
+    assert "remedy" in done.out
 
 
 @pytest.mark.slow
@@ -80,8 +75,3 @@ def test_records_are_kept_and_not_made_twice(lint, folder, tmp_path):
     # A run of more tasks has a head of its own; the same command adds nothing.
     assert [line["record"] for line in lines] == ["run", "lint", "run", "lint"]
     assert [line["cases"] for line in lines if line["record"] == "run"] == [1, 2]
-
-
-def test_what_is_not_there_is_bad_usage(lint, tmp_path):
-    code, streams = lint(tmp_path / "gone.py")
-    assert (code, "no such file" in streams.err) == (2, True)

@@ -4,8 +4,8 @@ import io
 import re
 
 import pytest
-from cli_runs import RECORDS
 from rich.console import Console
+from search_records import cpu_run
 from verdicts import timing_fields as timing
 
 from kernelwright.cli.result import results_table
@@ -18,7 +18,8 @@ def run_of(tmp_path):
     def make(**changes):
         path = tmp_path / "records.jsonl"
         path.unlink(missing_ok=True)
-        record.append(path, [*RECORDS[:-1], {**RECORDS[-1], **changes}])
+        *lines, result = cpu_run()
+        record.append(path, [*lines, result | changes])
         return read_run(path)
 
     return make

@@ -3,15 +3,9 @@
 import json
 
 import pytest
-from cli_runs import exit_code
+from cli_runs import NO_KERNEL, TASK
 
 from kernelwright.core import record
-
-TASK = (
-    "import torch\n\n\ndef get_inputs():\n    return [torch.randn(4, 8)]\n\n\n"
-    "def fused_operator(x0):\n    t0 = torch.relu(x0)\n    return [t0]\n"
-)
-NO_KERNEL = "def fused_operator(x0):\n    return [x0]\n"
 
 
 @pytest.fixture
@@ -21,46 +15,39 @@ def jobs(tmp_path):
     return tmp_path / "jobs.jsonl"
 
 
-def verify_many(capsys, *argv):
-    code = exit_code(["verify-many", *map(str, argv), "--device", "cpu", "--workers", "1"])
-    return code, capsys.readouterr()
+@pytest.fixture
+def verify_many(run):
+    return lambda *argv: run("verify-many", *argv, "--device", "cpu", "--workers", 1)
 
 
 @pytest.mark.slow
-def test_a_run_is_judged_once_and_the_same_command_resumes_it(jobs, tmp_path, capsys):
-    code, streams = verify_many(capsys, jobs, "--out", tmp_path / "run", "--json")
-    assert code == 0
-    summary = json.loads(streams.out)
+def test_a_run_is_judged_once_and_the_same_command_resumes_it(verify_many, jobs, tmp_path):
+    done = verify_many(jobs, "--out", tmp_path / "run", "--json")
+    assert done.code == 0
+    summary = json.loads(done.out)
     assert (summary["codes"], summary["judged_now"]) == ({"no_kernel": 2}, 2)
-    code, streams = verify_many(capsys, jobs, "--out", tmp_path / "run")
-    assert code == 0
-    assert "no_kernel" in streams.out
-    assert "0 judged now" in streams.out
+    done = verify_many(jobs, "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "no_kernel" in done.out
+    assert "0 judged now" in done.out
     records = list(record.read(tmp_path / "run" / "records.jsonl"))
     assert [r["record"] for r in records] == ["run", "verdict", "verdict", "summary", "summary"]
 
 
 @pytest.mark.slow
-def test_another_recipe_is_refused_and_nothing_is_written(jobs, tmp_path, capsys):
-    verify_many(capsys, jobs, "--out", tmp_path / "run")
+def test_another_recipe_is_refused_and_nothing_is_written(verify_many, jobs, tmp_path):
+    verify_many(jobs, "--out", tmp_path / "run")
     before = (tmp_path / "run" / "records.jsonl").read_bytes()
-    code, streams = verify_many(capsys, jobs, "--out", tmp_path / "run", "--mode", "pure")
-    assert code == 2
-    assert 'mode = "hybrid"' in streams.err
+    refused = verify_many(jobs, "--out", tmp_path / "run", "--mode", "pure")
+    assert refused.code == 2
+    assert 'mode = "hybrid"' in refused.err
     assert (tmp_path / "run" / "records.jsonl").read_bytes() == before
 
 
 @pytest.mark.slow
-def test_a_reference_that_cannot_be_used_is_said_in_the_exit_code(tmp_path, capsys):
+def test_a_reference_that_cannot_be_used_is_said_in_the_exit_code(verify_many, tmp_path):
     line = {"id": "a", "reference": "import torch\n", "candidate": NO_KERNEL}
     record.append(tmp_path / "jobs.jsonl", [line])
-    code, streams = verify_many(capsys, tmp_path / "jobs.jsonl", "--out", tmp_path / "run")
-    assert code == 2
-    assert "the reference cannot be used" in streams.out
-
-
-def test_jobs_that_cannot_be_read_leave_no_folder(tmp_path, capsys):
-    code, streams = verify_many(capsys, tmp_path / "gone.jsonl", "--out", tmp_path / "run")
-    assert code == 2
-    assert "no such file" in streams.err
-    assert not (tmp_path / "run").exists()
+    done = verify_many(tmp_path / "jobs.jsonl", "--out", tmp_path / "run")
+    assert done.code == 2
+    assert "the reference cannot be used" in done.out

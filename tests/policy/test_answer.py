@@ -132,14 +132,6 @@ def test_a_plan_stands_above_its_kernel_and_not_twice():
     assert answer.candidate.source == f"{comment}\n{kernel}\n\n{CODE}"
 
 
-@pytest.mark.slow
-@given(st.text(max_size=300))
-def test_nothing_that_a_model_says_breaks_the_reader(text):
-    for said in (text, f"```python\n{text}\n```", f"<plan>{text}</plan>{text}"):
-        answer = read(said)
-        assert (answer.candidate is None) == (answer.malformed is not None)
-
-
 RAMBLING = {
     "minus": "x = " + "- " * 20_000 + "1",
     "not": "x = " + "not " * 20_000 + "1",
@@ -154,13 +146,6 @@ def test_code_that_is_nested_without_end_is_a_model_s_mistake(tail):
     answer = read(f"```python\n{CODE}{tail}\n```")
     assert answer.malformed is Malformed.SYNTAX_ERROR
     assert answer.message
-
-
-def test_plans_that_begin_again_and_again_take_no_time():
-    began = time.process_time()
-    answer = read("<plan>" * 20_000 + f"\n```python\n{CODE}```")
-    assert answer.candidate.source == CODE
-    assert time.process_time() - began < 1
 
 
 def test_a_plan_stands_above_its_kernel_whatever_ends_lines_elsewhere():
@@ -237,6 +222,6 @@ def test_any_text_is_read_as_an_answer(pieces):
 
 def test_marks_of_plans_by_the_thousand_take_no_time():
     begin_s = time.process_time()
-    read("<plan></plan>" * 100_000 + f"```python\n{CODE}```\n")
-    read("<plan>" * 300_000 + f"```python\n{CODE}```\n")
+    for marks in ("<plan></plan>" * 100_000, "<plan>" * 300_000):
+        assert read(f"{marks}\n```python\n{CODE}```\n").candidate.source == CODE
     assert time.process_time() - begin_s < 5.0

@@ -181,9 +181,7 @@ def test_what_is_not_written_in_time_is_cut_off_or_left_out():
     assert again == decode(tiny(), prompts[:1], Sampling(max_tokens=9))
 
 
-def test_rows_are_written_in_turns_in_which_others_wait_and_which_take_no_time_between(
-    monkeypatch,
-):
+def test_rows_are_written_in_turns_in_which_others_wait_and_which_take_no_time_between(monkeypatch):
     """What follows a turn, such as a reader's work, is none; waiting for one costs no seconds."""
     open_turns, num_turns, clock = [], 0, SimpleNamespace(now_s=0.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now_s, perf_counter=lambda: clock.now_s)

@@ -54,11 +54,7 @@ def drawn(group, index, **more):
 
 
 def line(program, group, index, **more):
-    return {
-        "record": "program",
-        "drawn": drawn(group, index, **more),
-        **program_record(program),
-    }
+    return {"record": "program", "drawn": drawn(group, index, **more), **program_record(program)}
 
 
 def records():

@@ -1,7 +1,7 @@
 """Folders of runs of each kind, as commands write them, for tests of the site."""
 
 from rl_records import write_rl
-from runs import KERNEL, accepted, gpu_run
+from search_records import KERNEL, accepted, gpu_run
 from test_suite_scores import CASES, RUN, case, wrong
 from test_synthetic_page import GREEDY
 from test_synthetic_page import RUN as EXAMINATION

@@ -31,3 +31,12 @@ def tags_of(text):
     parser.feed(text)
     assert parser.open == []
     return parser
+
+
+def assert_loads_nothing(text):
+    """A page needs no network, and runs no script."""
+    tags = tags_of(text)
+    assert "script" not in tags.tags
+    assert not {name for name, _ in tags.attributes} & {"src", "href", "srcset", "action"}
+    assert "url(" not in text
+    assert "default-src 'none'" in text

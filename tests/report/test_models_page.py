@@ -1,20 +1,13 @@
 """Tables and page of `eval models`, from records."""
 
 import pytest
-from tags import Tags
+from tags import tags_of
 from verdicts import timing_fields as timing
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.models import ModelBlocksLine, ModelCaseLine, ModelsRunLine
-from kernelwright.report.models import (
-    case_rows,
-    is_models,
-    read_models,
-    reason_rows,
-    sentence,
-    write_models,
-)
+from kernelwright.report.models import case_rows, read_models, reason_rows, sentence, write_models
 
 RUN = {
     "record": "run",
@@ -104,12 +97,9 @@ def test_means_are_over_correct_cases_with_times():
 def test_the_page_is_written_from_the_records_and_escapes_them(tmp_path):
     path = tmp_path / "records.jsonl"
     record.append(path, [RUN, {"record": "model_blocks", **CALL, "blocks": [BLOCK]}, *CASES])
-    assert is_models(path)
     assert write_models(tmp_path).cases == CASES
     page = (tmp_path / "report.html").read_text()
-    tags = Tags()
-    tags.feed(page)
-    assert tags.open == []
+    tags_of(page)
     assert "the budget ended &lt;b&gt;" in page
     assert "1.50x (1.40 to 1.60)" in page
     kinds = (ModelsRunLine, ModelBlocksLine, ModelCaseLine)

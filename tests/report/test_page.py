@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from runs import call, cpu_run, gpu_run, timing, unchanged_run
+from search_records import call, cpu_run, gpu_run, timing, unchanged_run
 
 from kernelwright import verify
 from kernelwright.core import record
@@ -115,7 +115,7 @@ def test_a_torch_compile_without_a_time_has_its_reason_instead_of_a_bar(run_of):
 def test_an_older_record_has_its_ratio_without_an_interval(run_of):
     records = gpu_run()
     result = of(records, "result")
-    del result["speedups"], result["torch_compile"], result["outcome"]
+    del result["speedups"], result["torch_compile"]
     found = headline(run_of(records))
     assert (found.text, found.interval) == ("1.55x", "")
     assert found.notes[1:] == ("2.10x over PyTorch",)
@@ -165,13 +165,6 @@ def test_a_run_with_nothing_to_fuse_counts_no_fragments(run_of):
     assert "0 of 0" not in text
     assert "not covered by a kernel" in text
     assert "<div>stays in PyTorch</div>" not in text, "no operator of that kind is drawn"
-
-
-def test_an_unchanged_run_without_an_outcome_counts_its_candidates(run_of):
-    records = unchanged_run()
-    del of(records, "result")["outcome"]
-    found = headline(run_of(records))
-    assert found.notes == ("No kernel was kept. Of 4 candidates 0 were right and 4 wrong.",)
 
 
 def test_an_unchanged_run_on_a_gpu_still_shows_torch_compile(run_of):
@@ -318,7 +311,6 @@ def test_a_program_without_fragments_has_a_page(run_of):
     records = [r for r in gpu_run() if r["record"] not in ("fragment", "candidate")]
     of(records, "program")["calls"] = [call("relu", ["x0"], "t0", None)]
     of(records, "result").update(num_triton=0)
-    del of(records, "result")["outcome"]
     assert "No kernel was kept" in page(run_of(records))
 
 

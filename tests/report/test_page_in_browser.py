@@ -4,7 +4,7 @@ import drawn
 import pytest
 from in_browser import NEEDS_BROWSER, STICKING_OUT, contrast, every, one, shown_at
 from rl_records import write_rl
-from runs import cpu_run, gpu_run, unchanged_run
+from search_records import cpu_run, gpu_run, unchanged_run
 from test_suite_scores import CASES, case, wrong
 from test_suite_scores import RUN as SUITE
 from test_synthetic_page import GREEDY

@@ -2,10 +2,9 @@
 
 import json
 import re
-from html.parser import HTMLParser
 
 import pytest
-from runs import gpu_run
+from search_records import gpu_run
 from site_folders import HOSTILE, SETTINGS, write_bench, write_folders, write_later_bench
 from tags import tags_of
 from test_suite_scores import CASES, RUN, case, timing, wrong
@@ -193,26 +192,14 @@ def test_names_and_slugs_are_unique(tmp_path):
     assert len(made_of[4]) < 200
 
 
-class Links(HTMLParser):
-    """Collects the targets of links and of all that a page loads."""
-
-    def __init__(self):
-        super().__init__()
-        self.targets = []
-
-    def handle_starttag(self, tag, attrs):
-        self.targets += [value for name, value in attrs if name in ("href", "src")]
-
-
 def test_every_link_leads_to_a_page_of_the_site(site):
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 20
     for page in pages:
         text = page.read_text()
-        tags_of(text)
-        links = Links()
-        links.feed(text)
-        files = [target for target in links.targets if not target.startswith("#")]
+        attributes = tags_of(text).attributes
+        targets = [value for name, value in attributes if name in ("href", "src")]
+        files = [target for target in targets if not target.startswith("#")]
         assert files, page
         assert [name for name in files if not (page.parent / name).is_file()] == [], page
         assert not re.search(r"(?:src|href|url)\W{1,2}https?:", text), page

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from runs import cpu_run
+from search_records import cpu_run
 from tags import tags_of
 from test_suite_scores import CASES, RUN, case, wrong
 

@@ -23,12 +23,7 @@ from kernelwright.report.synthetic.page import (
     speeds,
     write_examination,
 )
-from kernelwright.report.synthetic.scores import (
-    gaps,
-    level_scores,
-    operator_scores,
-    pass_1,
-)
+from kernelwright.report.synthetic.scores import gaps, level_scores, operator_scores, pass_1
 from tools.pages.readme import metrics, read_groups
 
 RUN = {

@@ -229,11 +229,7 @@ def test_the_child_says_why_torch_compile_fails(on_cpu, monkeypatch):
 
 @pytest.mark.parametrize(
     ("wrong", "expected"),
-    [
-        ((), (["compiled"], True)),
-        ((None,), (["compiled"], False)),
-        ((None, "exact"), ([], True)),
-    ],
+    [((), (["compiled"], True)), ((None,), (["compiled"], False)), ((None, "exact"), ([], True))],
     ids=["right", "inexact layouts", "wrong"],
 )
 def test_the_child_compares_what_torch_compile_returns(on_cpu, monkeypatch, wrong, expected):

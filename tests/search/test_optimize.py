@@ -1,7 +1,6 @@
 """The main job on CPU: what is written computes what the original computes."""
 
 import copy
-import importlib.util
 import math
 import os
 import signal
@@ -27,6 +26,7 @@ from kernelwright.search import search as searching
 from kernelwright.search.arguments import call_of, warn_of_weights
 from kernelwright.search.contest import wholes
 from kernelwright.search.module.files import write_result
+from kernelwright.search.module.importing import import_file
 from kernelwright.search.options import SearchOptions
 from kernelwright.search.target import depends_on_mode
 
@@ -87,11 +87,11 @@ def fused_operator(x0, x1):
 """
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def both(file, path):
+    """The optimized model and the original, with the same weights."""
+    ours, theirs = import_file(path).ModelNew(24), import_file(file).Model(24)
+    ours.load_state_dict(theirs.state_dict())
+    return ours, theirs
 
 
 def optimized(tmp_path, source):
@@ -127,13 +127,13 @@ def test_the_file_keeps_the_constructor_the_names_and_the_docstring(model):
     assert text.startswith('"""A model."""')
     assert "__main__" not in text
     assert "SystemExit" not in text
-    ours, theirs = load(path).ModelNew(24), load(file).Model(24)
+    ours, theirs = both(file, path)
     assert list(ours.state_dict()) == list(theirs.state_dict())
 
 
 def test_gradients_are_refused_clearly(model):
     _, path, _ = model
-    module = load(path).ModelNew(24)
+    module = import_file(path).ModelNew(24)
     with pytest.raises(RuntimeError, match="no_grad"):
         module(torch.randn(6, 24))
 
@@ -143,8 +143,7 @@ def test_gradients_are_refused_clearly(model):
 )
 def test_calls_that_the_kernels_do_not_compute_run_the_original_forward(model, rows, training):
     file, path, _ = model
-    ours, theirs = load(path).ModelNew(24).train(training), load(file).Model(24).train(training)
-    ours.load_state_dict(theirs.state_dict())
+    ours, theirs = (module.train(training) for module in both(file, path))
     x = torch.randn(rows, 24)
     with torch.no_grad():
         (a, b), (c, d) = ours(x, shift=None), theirs(x)
@@ -157,14 +156,11 @@ def test_calls_that_the_kernels_do_not_compute_run_the_original_forward(model, r
 def test_in_the_interpreter_the_file_computes_what_the_original_does(model):
     file, path, _ = model
     code = f"""
-import importlib.util, torch
+import pathlib, torch
+from kernelwright.search.module.importing import import_file
 torch.manual_seed(0)  # statistics over six rows magnify rounding in some draws
-def load(path):
-    spec = importlib.util.spec_from_file_location("loaded", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-ours, theirs = load({str(path)!r}).ModelNew(24).eval(), load({str(file)!r}).Model(24).eval()
+path, file = pathlib.Path({str(path)!r}), pathlib.Path({str(file)!r})
+ours, theirs = import_file(path).ModelNew(24).eval(), import_file(file).Model(24).eval()
 ours.load_state_dict(theirs.state_dict())
 x = torch.randn(6, 24)
 ours, theirs = ours.train(), theirs.train()
@@ -292,8 +288,7 @@ def test_where_no_kernel_is_kept_the_file_holds_the_original(tmp_path):
     file, path, result = optimized(tmp_path, lone)
     assert result["outcome"]["status"] == "unchanged"
     assert result["launches"]["before"] == result["launches"]["after"]
-    ours, theirs = load(path).ModelNew(24), load(file).Model(24)
-    ours.load_state_dict(theirs.state_dict())
+    ours, theirs = both(file, path)
     x = torch.randn(3, 24)
     assert torch.equal(ours(x), theirs(x)), "at any size, with gradients"
 

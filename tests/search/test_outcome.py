@@ -21,11 +21,7 @@ def fragments(verdicts=(), *, winner=None, **options):
     form = variant("contiguous", (1.0,))
     candidates = form.tuned[0].candidates * len(verdicts)
     tuned = replace(
-        form.tuned[0],
-        verdicts=tuple(verdicts),
-        candidates=candidates,
-        winner=winner,
-        **options,
+        form.tuned[0], verdicts=tuple(verdicts), candidates=candidates, winner=winner, **options
     )
     chosen = () if winner is None else (0,)
     return replace(form, tuned=(tuned,), chosen=chosen)

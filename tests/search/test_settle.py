@@ -1,6 +1,7 @@
 """Which whole is kept: accepted and not slower, else the next form, else fewer fragments."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import verdicts
 
 from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.errors import OutOfTime
-from kernelwright.core.verdict import Code, Verdict
+from kernelwright.core.verdict import Code, Precision, Verdict
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragments import partition
@@ -50,8 +51,10 @@ class FakeJudge:
     on_gpu = True
     trusted = True
 
+    hold = nullcontext
+
     def __init__(self, answers, mode: str = "hybrid", compiled=()) -> None:
-        self.rules = SimpleNamespace(mode=mode, precision="strict", device_name="fake")
+        self.rules = SimpleNamespace(mode=mode, precision=Precision.STRICT, device_name="fake")
         self.answers, self.asked = iter(answers), []
         self.compiled, self.asked_compiled = iter(compiled), []
 
@@ -119,6 +122,30 @@ def target(**options) -> Target:
         compiled=lambda **options: f"# the original, compiled {options}\n",
         **options,
     )
+
+
+def ended_search(judge, won):
+    """A search whose only form is this one."""
+    return SimpleNamespace(
+        variants=lambda *_: [won],
+        spent=lambda: Spent(1.0, 1),
+        failed=[],
+        tuned=won.tuned,
+        interruption=None,
+        judge=judge,
+        budget=Budget.start(600.0),
+        steps=SearchSteps(),
+    )
+
+
+def beaten(layout: str, *times_ms) -> Variant:
+    """A form without a winner: for each fragment the times of its candidates."""
+    form = variant(layout, (1.0,) * len(times_ms))
+    tuned = tuple(
+        replace(t, winner=None, candidates=t.candidates * len(ms), verdicts=tuple(map(verdict, ms)))
+        for t, ms in zip(form.tuned, times_ms, strict=True)
+    )
+    return replace(form, tuned=tuned, chosen=())
 
 
 def settle(judge, variants, **options):
@@ -258,7 +285,7 @@ class SlowJudge(FakeJudge):
 
     def __init__(self, clock):
         super().__init__([1.0])
-        self.rules.precision, self.clock = "strict", clock
+        self.clock = clock
 
     def screen(self, _task, candidates, **_options):
         self.clock.now += 10.0
@@ -384,17 +411,8 @@ def test_a_second_interruption_leaves_the_original():
             raise KeyboardInterrupt
 
     judge = Interrupting([])
-    search = SimpleNamespace(
-        variants=lambda *_: [variant("contiguous", (1.0,))],
-        spent=lambda: Spent(1.0, 1),
-        failed=[],
-        tuned=[],
-        interruption=None,
-        judge=judge,
-        budget=Budget.start(600.0),
-        steps=SearchSteps(),
-    )
-    found = search_target(target(), search, SearchOptions(beside_compile=False))
+    options = SearchOptions(beside_compile=False)
+    found = search_target(target(), ended_search(judge, variant("contiguous", (1.0,))), options)
     assert len(judge.asked) == 2, "the first one leaves some seconds for another try"
     assert found.files == {"optimized.py": ORIGINAL}
     assert found.result["outcome"]["cause"] == "interrupted"
@@ -461,30 +479,16 @@ def test_what_saves_most_wherever_it_occurs_is_tuned_first_and_the_next_compiled
 
 
 def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():
-    beaten = variant("contiguous", (1.0, 1.0, 1.0))
-    tuned = [
-        replace(each, winner=None, verdicts=(verdict(ms),))
-        for each, ms in zip(beaten.tuned, (3.0, 2.5, None), strict=True)
-    ]
-    judge = FakeJudge([2.4])
-    wholes = Wholes(judge)
-    beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    found = wholes.slower([beaten], target())
+    wholes = Wholes(FakeJudge([2.4]))
+    found = wholes.slower([beaten("contiguous", [3.0], [2.5], [None])], target())
     assert found.verdict.accepted
     assert "# contiguous 1" in found.source
-    wrong = replace(beaten, tuned=tuple(tuned[2:]))
-    assert wholes.slower([wrong], target()) is None
+    assert wholes.slower([beaten("contiguous", [None])], target()) is None
 
 
 def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_are_recorded():
-    beaten = variant("contiguous", (1.0, 1.0))
-    tuned = [
-        replace(each, winner=None, verdicts=(verdict(ms),))
-        for each, ms in zip(beaten.tuned, (2.5, 3.0), strict=True)
-    ]
     wholes = Wholes(FakeJudge([None, 2.9]))
-    beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    found = wholes.slower([beaten], target())
+    found = wholes.slower([beaten("contiguous", [2.5], [3.0])], target())
     assert found.verdict.accepted
     assert "# contiguous 1" in found.source
     judged = [(whole["form"], whole["verdict"]["code"]) for whole in wholes.judged]
@@ -492,20 +496,8 @@ def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_
 
 
 def test_the_best_kernel_of_each_fragment_is_judged_before_the_second_of_any():
-    beaten = variant("contiguous", (1.0, 1.0))
-    times = ((2.2, 2.1), (3.0,))
-    tuned = [
-        replace(
-            each,
-            winner=None,
-            candidates=each.candidates * len(ms),
-            verdicts=tuple(map(verdict, ms)),
-        )
-        for each, ms in zip(beaten.tuned, times, strict=True)
-    ]
     judge = FakeJudge([None, None, 2.2])
-    beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    found = Wholes(judge).slower([beaten], target())
+    found = Wholes(judge).slower([beaten("contiguous", [2.2, 2.1], [3.0])], target())
     asked = ["# contiguous 1" in each for each in judge.asked]
     assert asked == [False, True, False]
     assert found.source == judge.asked[-1]
@@ -513,12 +505,7 @@ def test_the_best_kernel_of_each_fragment_is_judged_before_the_second_of_any():
 
 def test_where_one_form_is_refused_the_next_kernel_is_of_another():
     """Whatever a form's library calls do, its wholes are refused for it."""
-    fast, slow = (
-        replace(each, tuned=tuple(
-            replace(t, winner=None, verdicts=(verdict(ms),)) for t in each.tuned), chosen=())
-        for each, ms in ((variant("channels_last", (1.0, 1.0, 1.0)), 2.1),
-                         (variant("contiguous", (1.0,)), 9.0))
-    )  # fmt: skip
+    fast, slow = beaten("channels_last", *[[2.1]] * 3), beaten("contiguous", [9.0])
     judge = FakeJudge([None, 9.0])
     found = Wholes(judge).slower([fast, slow], target())
     assert found.verdict.accepted

@@ -1,15 +1,13 @@
 """Which whole is kept after a contest: the fastest that is right, and never one slower than
 torch.compile."""
 
-from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
-from test_settle import ORIGINAL, FakeJudge, target, variant, verdict
+from test_settle import ORIGINAL, FakeJudge, ended_search, target, variant, verdict
 
 from kernelwright.core.errors import OutOfTime
-from kernelwright.core.verdict import Code, Precision
+from kernelwright.core.verdict import Code
 from kernelwright.search.contest import entries as entries_module
 from kernelwright.search.contest import settling as settling_module
 from kernelwright.search.contest.contest import Contest
@@ -17,10 +15,7 @@ from kernelwright.search.contest.entries import entries
 from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.optimize import search_target
 from kernelwright.search.options import SearchOptions
-from kernelwright.search.telling.describe import Spent
-from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.variant import ServedForm
-from kernelwright.timing.deadline import Budget
 
 SAVINGS = (3.0, 1.0)
 CALLED = ("compiled_kernels", "kernels", "fewer")
@@ -167,22 +162,10 @@ def test_past_the_end_the_original_stays():
 def outcome(monkeypatch, contests, answers=(), *, chosen=SAVINGS):
     """What a search delivers whose fragments won, after these contests."""
     judge = FakeJudge(answers)
-    judge.rules = SimpleNamespace(mode="hybrid", precision=Precision.STRICT, device_name="fake")
-    judge.hold = nullcontext
     won = variant("contiguous", chosen)
-    search = SimpleNamespace(
-        variants=lambda *_: [won],
-        spent=lambda: Spent(1.0, 1),
-        failed=[],
-        tuned=won.tuned,
-        interruption=None,
-        judge=judge,
-        budget=Budget.start(600.0),
-        steps=SearchSteps(),
-    )
     left = iter(contests)
     monkeypatch.setattr(settling_module, "hold_contest", lambda *_, **__: next(left))
-    return search_target(target(), search, SearchOptions())
+    return search_target(target(), ended_search(judge, won), SearchOptions())
 
 
 def test_a_search_delivers_torch_compile_where_that_is_the_fastest(monkeypatch):

@@ -3,49 +3,25 @@
 from types import SimpleNamespace
 
 import pytest
-from verdicts import verdict
+from test_settle import SlowJudge, set_clocks
 
-from kernelwright.core.verdict import Precision
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.search.search import Search
 from kernelwright.search.siblings import kind
-from kernelwright.timing import deadline
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.tasks.program_task import program_task
 
 
-class Judge:
-    """Accepts everything as twice as fast; each screening takes 10 s."""
-
-    on_gpu, trusted = True, True
-    rules = SimpleNamespace(mode="hybrid", precision=Precision.STRICT)
-
-    def rest(self):
-        pass
-
-    def __init__(self) -> None:
-        self.now_s, self.num_screened = 0.0, 0
-
-    def warm(self, task, candidates):
-        pass
-
-    def agrees(self, task, other):
-        return True
-
-    def screen(self, _task, candidates, **_options):
-        self.now_s += 10.0
-        self.num_screened += 1
-        return [verdict(speedup=2.0) for _ in candidates]
-
-
 def searched(program: Program, monkeypatch):
-    judge = Judge()
-    monkeypatch.setattr(deadline, "worked_s", lambda: 0.0)
-    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: judge.now_s))
-    search = Search(judge, budget=Budget.start(600.0, wall_s=8.0))
-    return judge, search.variants(program, program_task(program))[-1]
+    """The searched program, of which there was time to judge one fragment."""
+    clock = SimpleNamespace(now=0.0)
+    set_clocks(monkeypatch, clock, worked=False)
+    search = Search(SlowJudge(clock), budget=Budget.start(600.0, wall_s=8.0))
+    variant = search.variants(program, program_task(program))[-1]
+    assert clock.now == 10.0
+    return variant
 
 
 def layers(*widths: int) -> Program:
@@ -60,8 +36,7 @@ def layers(*widths: int) -> Program:
 
 
 def test_without_time_what_won_is_taken_at_other_sizes_and_for_equals(monkeypatch):
-    judge, variant = searched(layers(256, 64, 32, 256), monkeypatch)
-    assert judge.num_screened == 1
+    variant = searched(layers(256, 64, 32, 256), monkeypatch)
     assert len(variant.chosen) == 4
     by_width = {each.fragment.program.inputs[0].type.shape[0]: each for each in variant.tuned}
     assert by_width[256].saving == pytest.approx(1.0)
@@ -79,8 +54,7 @@ def test_products_are_not_taken_over(monkeypatch):
         x, y = b.input(TensorType((width, 64))), b.input(TensorType((width, 64)))
         [t] = b.call("linear", input=x, weight=y)
         made += b.call("tanh", input=t)
-    judge, variant = searched(b.program(made), monkeypatch)
-    assert judge.num_screened == 1
+    variant = searched(b.program(made), monkeypatch)
     assert [len(each.fragment.calls) for each in variant.tuned] == [2]
 
 

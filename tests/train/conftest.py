@@ -10,3 +10,12 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A tiny policy that wavers, and the file of its programs."""
+    from rl_runs import make_programs, save_policy, write_programs
+
+    folder, programs = tmp_path_factory.mktemp("made"), make_programs()
+    return save_policy(folder / "model", programs), write_programs(folder / "p.jsonl", programs)

@@ -6,11 +6,13 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from sft_runs import merged, records
+from verdicts import verdict
 
 pytest.importorskip("trl", reason="needs the extra train")
 
-from kernelwright.core import record, strict
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.core import strict
+from kernelwright.core.verdict import Code
 from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END
 from kernelwright.policy.decode import WrittenTokens
@@ -92,19 +94,6 @@ def save_policy(folder, programs, answers=(RIGHT, WRONG), *, steps=250, max_leng
     return folder
 
 
-def verdict(code=Code.OK, speedup=None, **facts):
-    stage = Stage.ACCEPTED if code is Code.OK else Stage.COMPARE
-    if speedup is not None:
-        timings = {"reference": speedup, "candidate": 1.0}
-        facts["times"] = {
-            name: Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=5)
-            for name, ms in timings.items()
-        }
-        facts["speedup_interval"] = (speedup, speedup)
-    facts = {"message": "", "mode": "pure", "precision": "strict", "device": "test", **facts}
-    return Verdict(accepted=code is Code.OK, stage=stage, code=code, **facts)
-
-
 def by_word(reference, source):
     """Right is what says so."""
     return JudgedCandidate(verdict() if "right" in source else verdict(Code.WRONG_VALUES))
@@ -114,7 +103,7 @@ class FakeJudges:
     """In this process, at once: `find` says what becomes of a candidate."""
 
     def __init__(self, find=by_word):
-        self.find, self.known, self.num_judged = find, {}, 0
+        self.find, self.known, self.num_judged, self.asked = find, {}, 0, []
 
     def __enter__(self):
         return self
@@ -129,6 +118,7 @@ class FakeJudges:
         return {"judges": {"compile": 0.5}, "clock": {}}
 
     def judge(self, reference, sources):
+        self.asked.append((reference, list(sources)))
         futures = []
         for source in sources:
             if (reference, source) not in self.known:
@@ -173,9 +163,7 @@ def make_recipe(policy, file, **changes):
         "audits": {"every_steps": 3, "candidates": 2},
         "checkpoints": {"every_steps": 2, "keep": 2},
     }  # fmt: skip
-    for table, change in changes.items():
-        values[table] = values.get(table, {}) | change if isinstance(change, dict) else change
-    return strict.read(RlRecipe, values)
+    return strict.read(RlRecipe, merged(values, changes))
 
 
 def run(recipe, folder, *, find=by_word, resume=False, say=lambda _: None):
@@ -183,10 +171,6 @@ def run(recipe, folder, *, find=by_word, resume=False, say=lambda _: None):
         recipe, folder, resume=resume, workers=1, say=say,
         make_judges=lambda *_: FakeJudges(find),
     )  # fmt: skip
-
-
-def records(folder, kind, name="records.jsonl"):
-    return [line for line in record.read(folder / name) if line["record"] == kind]
 
 
 def losses(folder):

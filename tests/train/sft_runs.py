@@ -1,7 +1,11 @@
 """What tests of supervised training share: pairs, recipes, a tiny model in a folder, records."""
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -90,17 +94,71 @@ def make_recipe(pairs, **changes):
         "checkpoints": {"every_steps": 4, "keep": 2},
         "budget": {"steps": 12},
     }  # fmt: skip
+    return strict.read(SupervisedRecipe, merged(values, changes))
+
+
+def merged(values, changes):
+    """The settings of a recipe with other values; tables are merged."""
     for table, change in changes.items():
         values[table] = values.get(table, {}) | change if isinstance(change, dict) else change
-    return strict.read(SupervisedRecipe, values)
+    return values
 
 
 def run(recipe, folder, *, resume=False, say=lambda _: None):
     return train_sft(recipe, folder, resume=resume, workers=1, say=say)
 
 
-def records(folder, kind):
-    return [line for line in record.read(folder / "records.jsonl") if line["record"] == kind]
+def records(folder, kind, name="records.jsonl"):
+    return [line for line in record.read(folder / name) if line["record"] == kind]
+
+
+def script(module, recipe, folder):
+    """The text of a process that makes a run.
+
+    Args:
+        module: `sft_runs` or `rl_runs`.
+        recipe: the arguments of its `make_recipe`, as text.
+    """
+    return (
+        f"from pathlib import Path; import torch; from {module} import make_recipe, run\n"
+        "torch.set_num_threads(1)\n"
+        f"run(make_recipe({recipe}), Path({str(folder)!r}), say=print)"
+    )
+
+
+def kill_at(step, text):
+    """Run a script, and kill it when it reports a step."""
+    command, piped = [sys.executable, "-u", "-c", text], {"stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=_environment(), **piped) as process:
+        for line in process.stdout:
+            if line.startswith(f"step {step} "):
+                process.kill()
+                break
+    assert process.returncode == -signal.SIGKILL
+
+
+def _environment():
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def run_in_two(folder, text, *arguments, **environment):
+    """Run a script in two processes that talk through gloo.
+
+    Args:
+        folder: where the script is written.
+    """
+    path = folder / "script.py"
+    path.write_text(text)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    ended = subprocess.run(
+        [*launch, str(path), *map(str, arguments)],
+        env=_environment() | environment,
+        timeout=200,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
 
 
 def losses(folder):

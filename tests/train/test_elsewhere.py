@@ -1,10 +1,10 @@
 """Our rewards in TRL's own trainer: a model that has learnt a right and a wrong answer by heart."""
 
 import json
-from concurrent.futures import Future
 
 import pytest
 import torch
+from rl_runs import FakeJudges
 from sft_runs import make_recipe, run
 from verdicts import times, verdict
 
@@ -42,21 +42,6 @@ def rows():
             }
 
 
-class Told:
-    """Judges that find what they are told, and count."""
-
-    def __init__(self, findings):
-        self.findings, self.asked = findings, []
-
-    def judge(self, reference, sources):
-        self.asked.append((reference, list(sources)))
-        futures = []
-        for source in sources:
-            futures.append(Future())
-            futures[-1].set_result(self.findings[source])
-        return futures
-
-
 def found(code=Code.OK, candidate_ms=None):
     taken = times(candidate=candidate_ms, reference=1.0) if candidate_ms else {}
     return JudgedCandidate(verdict(code, times=taken))
@@ -64,6 +49,10 @@ def found(code=Code.OK, candidate_ms=None):
 
 def source(name):
     return f"def fused_operator(x0):\n    return [{name}]\n"
+
+
+def told_judges():
+    return FakeJudges(lambda _, source: FINDINGS[source])
 
 
 FINDINGS = {
@@ -75,7 +64,7 @@ FINDINGS = {
 
 
 def test_answers_keep_their_places_and_programs_are_asked_for_once():
-    judges = Told(FINDINGS)
+    judges = told_judges()
     names = ["wrong", "fast", None, "ours", "fast"]
     texts = [answer(source(name)) if name else "no code" for name in names]
     programs = ["a", "b", "a", "a", "a"]
@@ -91,7 +80,7 @@ def test_answers_keep_their_places_and_programs_are_asked_for_once():
 
 def test_failures_of_ours_have_no_reward_and_wrong_answers_none_worth_having():
     told = [answer(source(name)) for name in ("fast", "wrong", "ours", "unusable")]
-    reward = kernel_reward(Told(FINDINGS), "mixed")
+    reward = kernel_reward(told_judges(), "mixed")
     with pytest.warns(UserWarning, match="no task"):
         rewards = reward(completions=told, program=["a"] * 4, prompts=["?"] * 4)
     assert rewards == [pytest.approx(0.3 + 0.7 * 1.25), 0.0, None, None]
@@ -100,7 +89,7 @@ def test_failures_of_ours_have_no_reward_and_wrong_answers_none_worth_having():
 def test_plan_and_code_are_functions_of_their_own():
     told = [[{"role": "assistant", "content": answer(source("fast"))}]]
     functions = [
-        kernel_reward(Told(FINDINGS), "hierarchical", part=part, column="text")
+        kernel_reward(told_judges(), "hierarchical", part=part, column="text")
         for part in ("plan", "code")
     ]
     assert [each(completions=told, text=["a"]) for each in functions] == [[1.25], [1.0]]
@@ -109,11 +98,11 @@ def test_plan_and_code_are_functions_of_their_own():
 
 def test_what_is_not_there_is_named():
     with pytest.raises(UsageError, match="no reward 'fastest'"):
-        kernel_reward(Told({}), "fastest")
+        kernel_reward(told_judges(), "fastest")
     with pytest.raises(UsageError, match="no part 'all'"):
-        kernel_reward(Told({}), part="all")
+        kernel_reward(told_judges(), part="all")
     with pytest.raises(UsageError, match="no column 'program'"):
-        kernel_reward(Told({}))(completions=[""], prompts=[""])
+        kernel_reward(told_judges())(completions=[""], prompts=[""])
 
 
 @pytest.fixture(scope="module")

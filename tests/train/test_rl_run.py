@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -21,6 +19,7 @@ from rl_runs import (
     verdict,
     write_programs,
 )
+from sft_runs import kill_at, run_in_two, script
 from transformers import AutoModelForCausalLM
 
 from kernelwright.core import record
@@ -130,15 +129,10 @@ def test_the_next_answers_are_written_before_these_are_learnt_from(whole, whole_
     assert all(abs(kl) > 1e-6 for kl in late[1:])
 
 
-def script(policy, programs, folder, rollouts):
+def own_process(policy, programs, folder, rollouts):
     """The run that others are compared with, for a process of its own."""
-    return (
-        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
-        "from pathlib import Path; import torch; from rl_runs import make_recipe, run\n"
-        "torch.set_num_threads(1)\n"
-        f"recipe = make_recipe({str(policy)!r}, {str(programs)!r}, rollouts={rollouts!r})\n"
-        f"run(recipe, Path({str(folder)!r}), say=lambda line: print(line, flush=True))"
-    )
+    arguments = f"{str(policy)!r}, {str(programs)!r}, rollouts={rollouts!r}"
+    return script("rl_runs", arguments, folder)
 
 
 @pytest.mark.slow
@@ -147,13 +141,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(
     policy, programs, tmp_path, request, reference, rollouts
 ):
     expected, folder = request.getfixturevalue(reference), tmp_path / "run"
-    command = [sys.executable, "-c", script(policy, programs, folder, rollouts)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        for line in process.stdout:
-            if line.startswith(b"step 5 "):
-                process.send_signal(signal.SIGKILL)
-                break
-    assert process.returncode == -signal.SIGKILL
+    kill_at(5, own_process(policy, programs, folder, rollouts))
     run(make_recipe(policy, programs, rollouts=rollouts), folder, resume=True)
     assert records(folder, "part")[1]["from_step"] == 4
     assert losses(folder) == losses(expected)
@@ -228,10 +216,7 @@ def test_stages_follow_held_out_programs(policy, programs, tmp_path):
     recipe = make_recipe(
         policy,
         programs,
-        curriculum={
-            "stages": TWO_STAGES,
-            "promote_at": 0.75,
-        },
+        curriculum={"stages": TWO_STAGES, "promote_at": 0.75},
         validation={"every_steps": 2},
     )
     run(recipe, tmp_path / "run", find=lambda *_: JudgedCandidate(verdict()))
@@ -295,14 +280,10 @@ def test_a_finished_run_is_not_trained_further(policy, programs, whole, tmp_path
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one_does(policy, programs, tmp_path, whole_ahead):
-    """One answers for both, each has passes of its own; they talk through gloo. With answers that
-    are not a step old: tests/train/test_rl_sharded.py."""
+    """One answers for both, each has passes of its own; test_rl_sharded.py has answers that are
+    not a step old."""
     expected, folder = whole_ahead, tmp_path / "run"
-    (tmp_path / "script.py").write_text(script(policy, programs, folder, AHEAD))
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [sys.executable, *launch, str(tmp_path / "script.py")]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(command, check=True, timeout=200, env=environment, capture_output=True)
+    run_in_two(tmp_path, own_process(policy, programs, folder, AHEAD))
     (part,) = records(folder, "part")
     assert part["processes"] == 2
     found, wanted = losses(folder), losses(expected)

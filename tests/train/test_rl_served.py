@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from rl_runs import make_programs, make_recipe, records, run, save_policy, write_programs
+from rl_runs import make_recipe, records, run
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.decode import Decoder
@@ -79,13 +79,6 @@ def served(folder, *, tells_tokens=True, reloads=True):
     finally:
         server.shutdown()
         server.server_close()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served")
-    programs = make_programs()
-    return save_policy(folder / "model", programs), write_programs(folder / "p.jsonl", programs)
 
 
 def recipe_of(made, server, folder, **changes):

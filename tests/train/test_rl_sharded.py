@@ -1,20 +1,16 @@
 """Weights in shards, by FSDP: learning is that of one process, and what is written is whole."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-from rl_runs import make_programs, make_recipe, records, run, save_policy, write_programs
+from rl_runs import make_recipe, records, run
 from safetensors.torch import load_file
+from sft_runs import run_in_two
 from test_rl_served import served
 
 DRPO = {"loss": "drpo", "reward": "log_speed"}
 SHARDED = {
-    "OMP_NUM_THREADS": "1",
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",
     "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
@@ -26,7 +22,6 @@ SHARDED = {
 
 SCRIPT = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
 import torch
 from accelerate.state import PartialState
 from accelerate.utils import DistributedType
@@ -50,16 +45,9 @@ def checked(self, model, *args, **kwargs):
     return step(self, model, *args, **kwargs)
 
 RolloutTrainer.training_step = checked
-recipe = make_recipe(*sys.argv[2:4], **json.loads(sys.argv[5]))
-run(recipe, Path(sys.argv[4]), resume=Path(sys.argv[4]).exists())
+recipe = make_recipe(*sys.argv[1:3], **json.loads(sys.argv[4]))
+run(recipe, Path(sys.argv[3]), resume=Path(sys.argv[3]).exists())
 """
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sharded")
-    programs = make_programs()
-    return save_policy(folder / "model", programs), write_programs(folder / "p.jsonl", programs)
 
 
 def tables(server, folder, steps):
@@ -74,20 +62,7 @@ def tables(server, folder, steps):
 
 def run_sharded(made, folder, changes):
     """Two processes on a CPU, each with half of every weight."""
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    script = folder.parent / "script.py"
-    script.write_text(SCRIPT)
-    arguments = [Path(__file__).parent, *made, folder, json.dumps(changes)]
-    command = [*launch, script, *arguments]
-    ended = subprocess.run(
-        [str(each) for each in command],
-        env=os.environ | SHARDED,
-        timeout=200,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    run_in_two(folder.parent, SCRIPT, *made, folder, json.dumps(changes), **SHARDED)
 
 
 @pytest.mark.slow
@@ -135,8 +110,5 @@ assert dist.is_initialized() and process.num_processes == 2
 @pytest.mark.slow
 def test_processes_leave_each_other_before_they_end(tmp_path):
     """Otherwise gloo's threads can abort a process whose work is done."""
-    script = tmp_path / "script.py"
-    script.write_text(LEAVING)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*launch, str(script), str(tmp_path)], check=True, env=os.environ | SHARDED)
+    run_in_two(tmp_path, LEAVING, tmp_path, **SHARDED)
     assert [(tmp_path / name).read_text() for name in "01"] == ["False", "False"]

@@ -34,10 +34,7 @@ def dataset(lengths, *, levels=None, sources=None, splits=None):
 
 
 @settings(max_examples=20)
-@given(
-    st.lists(st.integers(1, 64), min_size=1, max_size=40),
-    st.sampled_from(list(Packing)),
-)
+@given(st.lists(st.integers(1, 64), min_size=1, max_size=40), st.sampled_from(list(Packing)))
 def test_every_token_is_in_one_row_and_in_order(lengths, packing):
     data = Data(max_tokens=64, packing=packing)
     rows = pack(dataset(lengths), np.arange(len(lengths)), data)

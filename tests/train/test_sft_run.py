@@ -5,8 +5,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from itertools import count
 from types import SimpleNamespace
 
@@ -14,13 +12,16 @@ import pytest
 import torch
 from record_kinds import faults_in
 from sft_runs import (
+    kill_at,
     losses,
     make_recipe,
     make_rows,
     make_tokenizer,
     records,
     run,
+    run_in_two,
     save_qwen2,
+    script,
     write_rows,
 )
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -99,26 +100,10 @@ def test_records_tell_of_levels_and_best_weights(whole):
     assert list((whole / "tensorboard").iterdir())
 
 
-def script(pairs, folder):
-    """The run that others are compared with, for a process of its own."""
-    return (
-        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
-        "from pathlib import Path; import torch; from sft_runs import make_recipe, run\n"
-        "torch.set_num_threads(1)\n"
-        f"run(make_recipe({str(pairs)!r}), Path({str(folder)!r}), say=print)"
-    )
-
-
 @pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_it_had_not_been(pairs, whole, tmp_path):
     folder = tmp_path / "run"
-    command = [sys.executable, "-u", "-c", script(pairs, folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        for line in process.stdout:
-            if line.startswith(b"step 10 "):
-                process.send_signal(signal.SIGKILL)
-                break
-    assert process.returncode == -signal.SIGKILL
+    kill_at(10, script("sft_runs", repr(str(pairs)), folder))
     path, older = checkpoints.all_checkpoints(folder / "checkpoints")
     assert (path.name, older.name) == ("step-00000008", "step-00000004")
     os.truncate(path / "optimizer.pt", 1000)  # what a disk without power may leave
@@ -245,12 +230,9 @@ def test_adapters_alone_are_trained_and_saved(pairs, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_train_as_one_does(pairs, whole, tmp_path):
-    """Each takes one of the two forward passes of a step; they talk through gloo."""
+    """Each takes one of the two forward passes of a step."""
     folder = tmp_path / "run"
-    (tmp_path / "script.py").write_text(script(pairs, folder))
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [sys.executable, *launch, str(tmp_path / "script.py")]
-    subprocess.run(command, check=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    run_in_two(tmp_path, script("sft_runs", repr(str(pairs)), folder))
     first_epoch = [line["step"] for line in records(whole, "step") if line["epoch"] < 1]
     assert len(first_epoch) > 6, "the first validation is in it"
     for step in first_epoch:

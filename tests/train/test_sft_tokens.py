@@ -40,10 +40,7 @@ def parts(ids, trained):
 def test_the_answer_and_its_end_are_trained_token_by_token():
     asked, answered = "add 12 and 345?", "<plan>\nfuses: add\n</plan>\n357"
     ((ids, trained),) = HOW.tokenize([pair(asked, answered)])
-    assert parts(ids, trained) == [
-        (False, USER + asked + ASSISTANT),
-        (True, answered + END),
-    ]
+    assert parts(ids, trained) == [(False, USER + asked + ASSISTANT), (True, answered + END)]
     assert [token for token, on in zip(ids, trained, strict=True) if on] == [
         *TOKENIZER(answered)["input_ids"],
         TOKENIZER.eos_token_id,

@@ -153,14 +153,14 @@ def _is_file(job: Record) -> bool:
     return bool(job["spec"].endswith(".py"))
 
 
-def _to_time(found: Record, folder: Path) -> Path | None:
+def _to_time(line: Record, folder: Path) -> Path | None:
     """The file to time: the delivered one, or if the original is delivered a right but slower
     kernel. None if there is neither."""
-    if found["form"] not in (None, ORIGINAL):
+    if line["form"] not in (None, ORIGINAL):
         return folder / KERNEL
-    if not found["correct"]:
+    if not line["correct"]:
         return None
-    return folder / (KERNEL if found["kept"] else SLOWER)
+    return folder / (KERNEL if line["kept"] else SLOWER)
 
 
 def _of_search(result: Record) -> Record:
@@ -188,19 +188,16 @@ def _rejected(lines: Sequence[Record]) -> dict[str, str]:
 def _ran_out(lines: Sequence[Record]) -> str:
     """The message of a kernel or a whole that was refused for lack of memory; "" if none was."""
     verdicts = [line["verdict"] for line in lines if "verdict" in line]
-    said = [verdict["message"] for verdict in verdicts if verdict["code"] == Code.OUT_OF_MEMORY]
-    said += [line["reason"] for line in lines if Code.OUT_OF_MEMORY in (line.get("reason") or "")]
-    return said[0][:MESSAGE_LIMIT] if said else ""
+    texts = [verdict["message"] for verdict in verdicts if verdict["code"] == Code.OUT_OF_MEMORY]
+    texts += [line["reason"] for line in lines if Code.OUT_OF_MEMORY in (line.get("reason") or "")]
+    return texts[0][:MESSAGE_LIMIT] if texts else ""
 
 
 def _judged_candidate(job: Record, say: Say) -> Record:
     begin_s = time.monotonic()
     options = {key: job["options"][key] for key in ("device", "precision", "mode")}
     verdict = verify(job["spec"], Path(job["candidate"]), progress=say, **options)
-    return found_of(verdict) | {
-        "candidates": 1,
-        "seconds": time.monotonic() - begin_s,
-    }
+    return found_of(verdict) | {"candidates": 1, "seconds": time.monotonic() - begin_s}
 
 
 def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
@@ -215,7 +212,7 @@ def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
     }
 
 
-def _apart(found: Record, timed: Record) -> Record:
+def _apart(searched: Record, timed: Record) -> Record:
     """The times of a model's kernel from its verdict, beside times of the baselines.
 
     This process does not run kernels of models, so kernel and baseline did not take turns. The
@@ -224,18 +221,18 @@ def _apart(found: Record, timed: Record) -> Record:
     judged kernel are left out: the user does not get it.
     """
     baselines = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
-    if found.get("form") in (COMPILED, COMPILED_KERNELS):
+    if searched.get("form") in (COMPILED, COMPILED_KERNELS):
         untimed = {"eager": timed["eager"], "optimized": None, "speedup_intervals": {}}
-        return timed | found | baselines | untimed
-    intervals = dict(found["speedup_intervals"])
-    if (ours := found["optimized"]) is not None:
+        return timed | searched | baselines | untimed
+    intervals = dict(searched["speedup_intervals"])
+    if (ours := searched["optimized"]) is not None:
         for name, timing in baselines.items():
             intervals[name] = (
                 timing["low_ms"] / ours["high_ms"],
                 timing["high_ms"] / ours["low_ms"],
             )
-    baselines["eager"] = found["eager"] or timed["eager"]
-    return timed | found | baselines | {"speedup_intervals": intervals}
+    baselines["eager"] = searched["eager"] or timed["eager"]
+    return timed | searched | baselines | {"speedup_intervals": intervals}
 
 
 def _arithmetic(dtypes: list[str], precision: str) -> str:

@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from statistics import mean
 from typing import Self
+
+import psutil
 
 _EVERY_S = 0.25
 
@@ -21,7 +22,7 @@ class Load:
         """Mean share of all cores that was not idle."""
         self.gpu: float | None = None
         """Mean share of time in which a kernel ran; None without nvidia-smi."""
-        self._ticks: list[tuple[float, int, int]] = []
+        self._counts: list[tuple[float, float, float]] = []
         """(time.time(), busy, all) of all cores since they started."""
         self._gpu_percents: list[float] = []
         self._sampler: subprocess.Popen[str] | None = None
@@ -52,10 +53,10 @@ class Load:
     def cpu_between(self, begin_s: float, end_s: float) -> float | None:
         """The mean share of all cores that was not idle between two `time.time()`; None without two
         samples between them."""
-        ticks = [(busy, total) for at_s, busy, total in self._ticks if begin_s <= at_s <= end_s]
-        if not ticks or ticks[0][1] == ticks[-1][1]:
+        counts = [(busy, total) for at_s, busy, total in self._counts if begin_s <= at_s <= end_s]
+        if not counts or counts[0][1] == counts[-1][1]:
             return None
-        (busy, total), (busy_then, total_then) = ticks[-1], ticks[0]
+        (busy, total), (busy_then, total_then) = counts[-1], counts[0]
         return (busy - busy_then) / (total - total_then)
 
     def _begin(self, work: Callable[[], None]) -> None:
@@ -65,9 +66,9 @@ class Load:
     def _count(self) -> None:
         has_ended = False
         while not has_ended:
-            self._ticks.append((time.time(), *_cpu_ticks()))
+            self._counts.append((time.time(), *_cpu_seconds()))
             has_ended = self._has_ended.wait(_EVERY_S)
-        self._ticks.append((time.time(), *_cpu_ticks()))
+        self._counts.append((time.time(), *_cpu_seconds()))
 
     def _read(self) -> None:
         assert self._sampler is not None
@@ -77,12 +78,8 @@ class Load:
                 self._gpu_percents.append(float(line))
 
 
-def _cpu_ticks() -> tuple[int, int]:
-    """(busy, all) ticks of all cores since the machine started; zeros on systems without
-    /proc/stat."""
-    path = Path("/proc/stat")
-    if not path.exists():
-        return 0, 0
-    ticks = [int(field) for field in path.read_text().splitlines()[0].split()[1:9]]
-    idle = ticks[3] + ticks[4]  # idle, and waiting for a disk
-    return sum(ticks) - idle, sum(ticks)
+def _cpu_seconds() -> tuple[float, float]:
+    """(busy, all) seconds of all cores since the machine started."""
+    times = psutil.cpu_times()
+    every = sum(times[:8])  # the fields after these are parts of "user" and "nice"
+    return every - times.idle - getattr(times, "iowait", 0.0), every

@@ -244,13 +244,7 @@ def _line(run: SuiteRun, case: SuiteCase) -> Record:
 
 def failure(code: str, message: str) -> Record:
     """The record of a case that came to no verdict."""
-    return {
-        "correct": False,
-        "kept": False,
-        "has_triton": False,
-        "code": code,
-        "message": message,
-    }
+    return {"correct": False, "kept": False, "has_triton": False, "code": code, "message": message}
 
 
 def found_of(verdict: Verdict) -> Record:
@@ -277,17 +271,17 @@ def found_of(verdict: Verdict) -> Record:
 
 def describe(line: CaseLine) -> str:
     """One line about a case: ratios to rivals and the time as delivered, then failure and form."""
-    said = [] if line["correct"] else [_failed(line)]
+    words = [] if line["correct"] else [_failed(line)]
     if line.get("form"):
-        said.append(f"form {line['form']}")
+        words.append(f"form {line['form']}")
     ratios = [
         f"{ratio.value:.2f}x over {label}{_interval(ratio)}"
         for name, label in RIVALS.items()
         if (name != BETTER or line.get(COMPILE)) and (ratio := over(line, name))
     ]
     if timing := delivered_timing(line):
-        said = [*ratios, f"{timing['median_ms']:.3f} ms", *said]
-    return ", ".join(said) or str(line["code"])
+        words = [*ratios, f"{timing['median_ms']:.3f} ms", *words]
+    return ", ".join(words) or str(line["code"])
 
 
 def _failed(line: CaseLine) -> str:

@@ -28,8 +28,8 @@ def show(error: Exception, *, as_json: bool) -> int:
     message = str(error) if isinstance(error, InfraError) else f"{type(error).__name__}: {error}"
     where = _written(cause or error)
     if as_json:
-        said = {"kind": "infra", "message": str(error), "traceback": where}
-        print_json({"error": said})
+        facts = {"kind": "infra", "message": str(error), "traceback": where}
+        print_json({"error": facts})
     note(f"our side failed, nothing is known about the input: {message}", "red")
     if where:
         note(f"  traceback: {where}")

@@ -37,8 +37,7 @@ DaysOption = Annotated[
     ),
 ]
 OthersOption = Annotated[
-    bool,
-    typer.Option("--without-kernel", help="Delete entries that only say that PyTorch stays."),
+    bool, typer.Option("--without-kernel", help="Delete entries that only say that PyTorch stays.")
 ]
 
 app = verbs.group(
@@ -105,8 +104,8 @@ def import_command(
 ) -> None:
     """Add the entries of a file. Their kernels are judged again before they are used."""
     num_new, num_known = Library(_named(folder)).import_from(file)
-    said = f"{num_new} entries were added, {num_known} were known"
-    _tell(said, json, added=num_new, known=num_known)
+    sentence = f"{num_new} entries were added, {num_known} were known"
+    _tell(sentence, json, added=num_new, known=num_known)
 
 
 def prune_command(

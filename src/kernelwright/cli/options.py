@@ -96,8 +96,7 @@ EvalOption = Annotated[
     ),
 ]
 PolicyOption = Annotated[
-    str,
-    typer.Option("--policy", metavar="POLICY", help=f"The writer of the kernels: {FORMS}."),
+    str, typer.Option("--policy", metavar="POLICY", help=f"The writer of the kernels: {FORMS}.")
 ]
 PoliciesOption = Annotated[
     str,
@@ -156,13 +155,7 @@ BudgetOption = Annotated[
 
 def for_option(help_text: str) -> Any:
     """The option `--for`: the seconds of a call, which may be "inf"."""
-    return typer.Option(
-        "--for",
-        metavar="SECONDS",
-        min=0,
-        help=help_text,
-        show_default="no limit",
-    )
+    return typer.Option("--for", metavar="SECONDS", min=0, help=help_text, show_default="no limit")
 
 
 ForOption = Annotated[float, for_option("The seconds after which no further case begins.")]
@@ -179,8 +172,7 @@ LibraryOption = Annotated[
 JsonOption = Annotated[
     bool,
     typer.Option(
-        "--json",
-        help="Print JSON alone on stdout, also for errors. Progress stays on stderr.",
+        "--json", help="Print JSON alone on stdout, also for errors. Progress stays on stderr."
     ),
 ]
 

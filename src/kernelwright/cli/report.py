@@ -1,6 +1,7 @@
 """`kernelwright report`: pages and tables from records, written again; and sites of many runs."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +15,13 @@ from kernelwright.cli.train.table import training_table, trainings_json
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.searching import SearchedProgramLine
-from kernelwright.report.models import is_models, write_models
+from kernelwright.report.models import write_models
 from kernelwright.report.page import render
 from kernelwright.report.run import ReportedRun, read_run
 from kernelwright.report.site.reading import file_of
 from kernelwright.report.site.write import INDEX, write_site
-from kernelwright.report.suite.page import PAGE, RECORDS, is_suite, write_suite
-from kernelwright.report.synthetic.page import is_examination, write_examination
+from kernelwright.report.suite.page import PAGE, RECORDS, write_suite
+from kernelwright.report.synthetic.page import write_examination
 from kernelwright.report.training.page import write_comparison, write_training
 from kernelwright.report.training.run import Training, is_training, read_training
 
@@ -34,10 +35,16 @@ FoldersArgument = Annotated[
 OutOption = Annotated[Path | None, out_option("A folder for a site with the pages of all PATHs.")]
 
 
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "eval kernelbench": write_suite,
+    "eval models": write_models,
+    "eval synthetic": write_examination,
+}
+"""The function that writes the page of a run, by the command of the run."""
+
+
 def command(
-    folders: FoldersArgument,
-    out_folder: OutOption = None,
-    json: JsonOption = False,
+    folders: FoldersArgument, out_folder: OutOption = None, json: JsonOption = False
 ) -> None:
     """Write report.html of each PATH from its records.jsonl, and print the tables of all PATHs.
 
@@ -82,14 +89,8 @@ def _write_site(paths: list[Path], folder: Path, *, json: bool) -> None:
 def _report(folder: Path, runs: list[ReportedRun], trainings: list[Training]) -> None:
     """Write the page for the records of a folder, and add its rows to the tables."""
     path = _records_of(folder)
-    if is_suite(path):
-        write_suite(folder)
-        _say_written(folder / PAGE)
-    elif is_examination(path):
-        write_examination(folder)
-        _say_written(folder / PAGE)
-    elif is_models(path):
-        write_models(folder)
+    if write := WRITERS.get(record.command_of(path)):
+        write(folder)
         _say_written(folder / PAGE)
     elif is_training(path):
         trainings.append(read_training(folder))

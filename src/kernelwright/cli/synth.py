@@ -136,8 +136,6 @@ def balance(
         ),
     ] = None,
     level: Annotated[int, number_option("The number of calls of a program.")] = 5,
-    rounds: Annotated[int, number_option("The number of rounds of fitting.")] = 12,
-    draws: Annotated[int, number_option("The number of skeletons that each round draws.")] = 20_000,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -150,9 +148,7 @@ def balance(
 
     draw_recipe = DrawRecipe() if recipe is None else DrawRecipe.load(recipe)
     with progress("balance") as say:
-        weights = balanced_weights(
-            draw_recipe, level, rounds=rounds, draws=draws, seed=seed, say=say
-        )
+        weights = balanced_weights(draw_recipe, level, rounds=12, draws=20_000, seed=seed, say=say)
     lines = (f"{op} = {weight}" for op, weight in weights.items())
     head = f"# Operators are called equally often at level {level}: kernelwright synth balance"
     path.parent.mkdir(parents=True, exist_ok=True)

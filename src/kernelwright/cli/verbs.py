@@ -28,8 +28,8 @@ DOCS = docs_folder()
 def _epilog(command: str, page: str, examples: tuple[tuple[str, str], ...]) -> str:
     """The end of the help of a command: examples, and a link to its page."""
     blocks = [
-        f"  {escape(said)}\n  [bold]$ {escape(f'{command} {words}'.rstrip())}[/bold]"
-        for said, words in examples
+        f"  {escape(purpose)}\n  [bold]$ {escape(f'{command} {words}'.rstrip())}[/bold]"
+        for purpose, words in examples
     ]
     return "\n".join(["[bold]Examples[/bold]", *blocks, "", f"Documentation: {DOCS}/{page}"])
 

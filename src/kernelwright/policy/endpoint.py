@@ -119,13 +119,7 @@ class Endpoint:
         )
 
     def continued(
-        self,
-        client: Any,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        temperature: float,
-        seed: int,
+        self, client: Any, prompt: Sequence[int], *, max_tokens: int, temperature: float, seed: int
     ) -> Continuation:
         """The tokens that follow a prompt of tokens. The server has to know vLLM's option
         `return_token_ids`.

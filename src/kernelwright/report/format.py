@@ -1,5 +1,8 @@
 """Names and numbers as people read them: quantities with units, times, counts, speedups."""
 
+Rows = list[tuple[str, ...]]
+"""A table of texts, whose first row is the head."""
+
 PREFIXES = ("", "k", "M", "G", "T", "P")
 
 

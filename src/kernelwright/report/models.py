@@ -14,7 +14,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.kinds.fields import TimingFields
 from kernelwright.core.kinds.models import ModelBlocksLine, ModelCaseLine, ModelsRunLine
 from kernelwright.core.scores import geometric_mean
-from kernelwright.report.format import factor, quantity
+from kernelwright.report.format import Rows, factor, quantity
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.page import PAGE, RECORDS
 
@@ -23,7 +23,6 @@ TIMED = "optimized"
 """The name of the backend's figures in a record."""
 MOST_REASONS = 20
 
-Rows = list[tuple[str, ...]]
 CaseKey = tuple[str, str, str, int, str | None]
 """Model, dtype, phase, batch size, and path of the block. The path is None for a whole model."""
 
@@ -38,11 +37,6 @@ class ModelsReport:
     """The commit of each record of a case, in the order of the file."""
 
 
-def is_models(records: Path) -> bool:
-    """Whether `eval models` wrote a file of records."""
-    return record.command_of(records) == COMMAND
-
-
 def read_models(folder: Path) -> ModelsReport:
     """The records of a run of `eval models`, from its folder.
 
@@ -50,7 +44,7 @@ def read_models(folder: Path) -> ModelsReport:
         UsageError: the folder has no run of `eval models`, or the run has no case yet.
     """
     path = folder / RECORDS
-    lines = list(record.read(path, whole=True)) if is_models(path) else []
+    lines = list(record.read(path, whole=True)) if record.command_of(path) == COMMAND else []
     cases = last_cases(record.of_kind(lines, ModelCaseLine))
     if not cases:
         raise UsageError("no models of a run", file=str(path), remedy="run eval models for longer")

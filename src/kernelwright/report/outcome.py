@@ -1,11 +1,9 @@
 """How a run ended: sentences and counts from its result record."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.delivered import COMPILE, COMPILED, EAGER, TIMED
-from kernelwright.core.kinds.searching import OutcomeFields
 from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
@@ -51,9 +49,8 @@ class Ending:
 
 
 def ending(run: ReportedRun) -> Ending:
-    """How a run ended, by the "outcome" of its record. For older records without one, by its
-    candidates."""
-    outcome = run.result.get("outcome") or _counted(run)
+    """How a run ended, by the "outcome" of its result record."""
+    outcome = run.result["outcome"]
     tried, counts = outcome["candidates"], outcome["fragments"]
     parts = [(tried["right"], "right"), (tried["wrong"], "wrong"), (tried["cut_off"], "cut off")]
     return Ending(
@@ -68,31 +65,6 @@ def ending(run: ReportedRun) -> Ending:
         left_out=tuple(outcome["left_out"]),
         kept_in_pytorch=tuple(outcome["kept_in_pytorch"]),
     )
-
-
-def _counted(run: ReportedRun) -> OutcomeFields:
-    """An outcome for a record that has none."""
-    verdicts = [candidate["verdict"] for candidate in run.candidates]
-    reasons = Counter(v["code"] for v in verdicts if not v["accepted"])
-    right = sum(v["accepted"] for v in verdicts)
-    is_optimized = bool(run.result["num_triton"]) and run.result["verdict"]["accepted"]
-    message = run.result["verdict"]["message"].capitalize() + "."
-    if not is_optimized:
-        counted = f"Of {len(verdicts)} candidates {right} were right and {reasons.total()} wrong."
-        message = f"No kernel was kept. {counted if verdicts else 'No candidate was judged.'}"
-    return {
-        "status": "optimized" if is_optimized else "unchanged",
-        "message": message,
-        "fragments": {"proposed": len(run.fragments), "tried": len(run.fragments)},
-        "candidates": {
-            "right": right,
-            "wrong": reasons.total(),
-            "cut_off": 0,
-            "reasons": dict(reasons),
-        },
-        "left_out": [],
-        "kept_in_pytorch": run.result["unknown_operators"],
-    }
 
 
 def headline(run: ReportedRun) -> Headline:

@@ -43,10 +43,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters.update(
-        count=text.count,
-        quantity=text.quantity,
-        milliseconds=text.milliseconds,
-        factor=text.factor,
+        count=text.count, quantity=text.quantity, milliseconds=text.milliseconds, factor=text.factor
     )
     return templates
 

@@ -10,7 +10,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from kernelwright.core.delivered import TIMED
-from kernelwright.core.kinds.fields import ErrorFields, GraphFields
+from kernelwright.core.kinds.fields import ErrorFields, GraphFields, TimingFields
 from kernelwright.core.kinds.searching import CandidateLine, FragmentLine
 from kernelwright.report import format as text
 from kernelwright.report import words
@@ -29,6 +29,7 @@ OPTIONS = {
 """Labels of options, by their name in records."""
 NUM_COLORS = 8
 """Fragment colours in style.css; more fragments start over."""
+TIMES_NOTE = "Median of single calls with an empty L2 cache. The mark is its 95% interval."
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +141,28 @@ def _times(run: ReportedRun, *, is_optimized: bool) -> BarGroup | None:
         return None
     longest = max(timing["high_ms"] for _, timing in shown)
     bars = tuple(
-        SectionBar(
-            label=label,
-            text=milliseconds(timing["median_ms"]),
-            share=100 * timing["median_ms"] / longest,
-            low=100 * timing["low_ms"] / longest,
-            high=100 * timing["high_ms"] / longest,
-            is_after=label == CONTENDERS[TIMED],
-        )
+        time_bar(label, timing, longest, is_after=label == CONTENDERS[TIMED])
         for label, timing in shown
     )
     *others_ms, last_ms = (timing["median_ms"] for _, timing in shown)
     gain = factor(min(others_ms) / last_ms) if is_optimized else ""
-    note = "Median of single calls with an empty L2 cache. The mark is its 95% interval."
-    return BarGroup("Time of a call", bars, gain, f"{note} {compile_note(run)}".strip())
+    return BarGroup("Time of a call", bars, gain, f"{TIMES_NOTE} {compile_note(run)}".strip())
+
+
+def time_bar(label: str, timing: TimingFields, longest_ms: float, *, is_after: bool) -> SectionBar:
+    """The bar of a measured time, with its interval.
+
+    Args:
+        longest_ms: the time of a bar of full length.
+    """
+    return SectionBar(
+        label=label,
+        text=milliseconds(timing["median_ms"]),
+        share=100 * timing["median_ms"] / longest_ms,
+        low=100 * timing["low_ms"] / longest_ms,
+        high=100 * timing["high_ms"] / longest_ms,
+        is_after=is_after,
+    )
 
 
 def _estimated_times(run: ReportedRun) -> BarGroup:

@@ -7,6 +7,7 @@ from statistics import geometric_mean as mean_ratio
 
 from kernelwright.core.kinds.tritonbench import TritonBenchCaseLine
 from kernelwright.core.scores import Mean, geometric_mean
+from kernelwright.report.format import Rows
 
 Cases = Sequence[TritonBenchCaseLine]
 _MOST_REASONS = 12
@@ -59,9 +60,9 @@ def score_of(cases: Cases) -> TritonBenchScore:
     )
 
 
-def score_rows(score: TritonBenchScore) -> list[tuple[str, ...]]:
+def score_rows(score: TritonBenchScore) -> Rows:
     """The table of the figures, header first."""
-    rows: list[tuple[str, ...]] = [("figure", "tasks", "of", "share")]
+    rows: Rows = [("figure", "tasks", "of", "share")]
 
     def add(name: str, number: int | None, of: int) -> None:
         if number is not None:
@@ -80,7 +81,7 @@ def score_rows(score: TritonBenchScore) -> list[tuple[str, ...]]:
     return rows
 
 
-def reason_rows(cases: Cases) -> list[tuple[str, ...]]:
+def reason_rows(cases: Cases) -> Rows:
     """Why tasks are not posed and why code is not correct, by number of tasks, header first."""
     refused = Counter(next(iter(c["refused"]), "no call") for c in cases if not c["posable"])
     wrong = Counter(c["code"] for c in cases if c["posable"] and not c["correct"])

@@ -130,11 +130,7 @@ def _write_known(known: LibraryEntry, out: Path, budget: Budget) -> Record:
 
 @contextmanager
 def judges(
-    sources: Sources,
-    options: JudgeOptions,
-    *,
-    has_foreign: bool = False,
-    hold: Hold = nullcontext,
+    sources: Sources, options: JudgeOptions, *, has_foreign: bool = False, hold: Hold = nullcontext
 ) -> Iterator[tuple[Judge, Judge]]:
     """A context with (the judge of all candidates, the judge of the teacher's candidates).
 

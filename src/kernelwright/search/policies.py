@@ -35,10 +35,7 @@ class Teacher:
 
         program = request.program
         candidates = write_whole(
-            program,
-            limit=samples,
-            seed=derive(seed, to_text(program)),
-            precision=request.precision,
+            program, limit=samples, seed=derive(seed, to_text(program)), precision=request.precision
         )
         return [_as_answer(candidate) for candidate in candidates]
 

@@ -20,12 +20,7 @@ from kernelwright.programs.text import to_text
 from kernelwright.programs.traffic import kernel_launches
 from kernelwright.sandbox.workers.executor import Executor
 from kernelwright.search.fleet import tuned_elsewhere
-from kernelwright.search.form_work import (
-    MAX_CANDIDATES,
-    MIN_WRITING_S,
-    FormWork,
-    candidates_each,
-)
+from kernelwright.search.form_work import MAX_CANDIDATES, MIN_WRITING_S, FormWork, candidates_each
 from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, ProgramForm, forms, sized_forms
 from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.refining import refined
@@ -140,11 +135,7 @@ class Search:
         return searched or [Variant.of(plain, (), ())]
 
     def _search_forms(
-        self,
-        program: Program,
-        task: Task,
-        sized: SizedProgram | None,
-        searched: list[Variant],
+        self, program: Program, task: Task, sized: SizedProgram | None, searched: list[Variant]
     ) -> None:
         is_moved = isinstance(task, ProgramTask)  # and so judged at other sizes
         self.steps("looking for rewrites")
@@ -368,9 +359,7 @@ class Search:
             if self._shelf.has(text, limit=work.limit):
                 continue
             candidates, _ = self._sources.written(
-                fragment,
-                judge.rules,
-                Writing(work.writers, work.limit, seed=derive(SEED, text)),
+                fragment, judge.rules, Writing(work.writers, work.limit, seed=derive(SEED, text))
             )
             ahead.submit(judge.warm, program_task(fragment, name="fragment"), candidates)
             return
@@ -471,11 +460,7 @@ class Search:
             like,
             self._sources,
             self.judge.rules,
-            Writing(
-                work.writers,
-                affordable(self.judge, MAX_CANDIDATES),
-                seed=derive(SEED, text),
-            ),
+            Writing(work.writers, affordable(self.judge, MAX_CANDIDATES), seed=derive(SEED, text)),
         )
         return [] if taken is None else [taken]
 

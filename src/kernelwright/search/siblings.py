@@ -44,11 +44,7 @@ def _pattern(made: TensorType) -> Hashable:
 
 
 def taken_over(
-    fragment: Fragment,
-    like: Tuned,
-    sources: Sources,
-    rules: Rules,
-    writing: Writing,
+    fragment: Fragment, like: Tuned, sources: Sources, rules: Rules, writing: Writing
 ) -> Tuned | None:
     """The fragment with the schedule that won for another fragment of its kind.
 

@@ -283,10 +283,7 @@ class Sources:
 
 def _request(program: Program, rules: Rules) -> Request:
     return Request(
-        program=program,
-        device=architecture(),
-        precision=rules.precision.value,
-        mode=rules.mode,
+        program=program, device=architecture(), precision=rules.precision.value, mode=rules.mode
     )
 
 

@@ -138,11 +138,7 @@ def _programs_elsewhere(name: str, programs: Iterable[tuple[Sizes, Program]]) ->
 
 
 def _model(
-    path: Path,
-    task: ModuleTask,
-    device: torch.device,
-    falls_back: bool,
-    dynamic: Sequence[str],
+    path: Path, task: ModuleTask, device: torch.device, falls_back: bool, dynamic: Sequence[str]
 ) -> Target:
     if dynamic:
         module = task.module(device)
@@ -249,12 +245,7 @@ def _factory(spec: str, training: bool | None, falls_back: bool, dynamic: Sequen
         is_for_one_mode=is_for_one_mode,
         sizes=sized.requested if sized else None,
     )
-    write = partial(
-        emit.factory_file,
-        spec,
-        traced,
-        falls_back=falls_back,
-    )
+    write = partial(emit.factory_file, spec, traced, falls_back=falls_back)
     write("")  # what cannot be written is refused before the search
     return Target(
         name=spec,

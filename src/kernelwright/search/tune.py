@@ -282,11 +282,7 @@ def _fastest(
 
 
 def _lightest(
-    program: Program,
-    candidates: Sequence[Candidate],
-    accepted: Sequence[int],
-    *,
-    must_win: bool,
+    program: Program, candidates: Sequence[Candidate], accepted: Sequence[int], *, must_win: bool
 ) -> tuple[int | None, str, float]:
     """(The winner or None, the reason, the bytes saved), by the estimate.
 

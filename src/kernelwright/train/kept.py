@@ -84,8 +84,7 @@ class KeptTrainer:
 
         if self.lr_scheduler is None:
             self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
-                optimizer or self.optimizer,
-                factor,
+                optimizer or self.optimizer, factor
             )
             self._created_lr_scheduler = True
         return self.lr_scheduler
@@ -163,10 +162,7 @@ class KeptTrainer:
 
     def _write_folder(self, target: Path, fill: Any) -> int:
         return checkpoints.write_folder(
-            target,
-            fill,
-            is_main=self.args.should_save,
-            wait=self.accelerator.wait_for_everyone,
+            target, fill, is_main=self.args.should_save, wait=self.accelerator.wait_for_everyone
         )
 
     def _write_standing(self, folder: Path) -> None:

@@ -88,8 +88,8 @@ def test_options_and_failures_are_told_apart(server):
 
 
 @pytest.mark.slow
-def test_a_model_that_was_never_trained_is_asked_and_its_answers_are_counted(served_model):
-    options = {"model": served_model, "max_tokens": 16, "turns": 2, "device": "cpu"}
+def test_answers_that_end_too_early_are_counted(served_embedded):
+    options = {"model": served_embedded, "max_tokens": 16, "turns": 2, "device": "cpu"}
     found = LlmSource.of(options).answers(REQUEST, limit=2, seed=0)
     assert len(found) == 4, "two questions, two turns"
     assert all(written.candidate is None for written in found)

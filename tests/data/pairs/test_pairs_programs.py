@@ -1,21 +1,18 @@
-from dataclasses import replace
-
 import pytest
 from pairs_data import PROGRAMS, program_file, recipe, text
 
 from kernelwright.core.errors import UsageError
 from kernelwright.data.pairs import programs as programs_module
-from kernelwright.data.pairs.programs import Origin, contaminates, programs_of
+from kernelwright.data.pairs.programs import programs_of
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.text import parse, to_text
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.synth.benchmarks import task_fingerprint
 
 
-def origin_of(source):
+def contaminates(source):
     program = parse(source)
-    facts = {"origin": "", "licence": "", "provenance": {}}
-    return Origin(program=program, canonical=fingerprint(program), **facts)
+    return programs_module.contaminates(program, fingerprint(program), ())
 
 
 def held_out(level):
@@ -79,19 +76,18 @@ def test_drawn_programs_are_the_same_in_any_order():
 
 @pytest.mark.parametrize("level", [1, 2, 5])
 def test_programs_of_the_held_out_set_are_known(level):
-    assert contaminates(origin_of(held_out(level)), ()) == "synthetic-v1"
+    assert contaminates(held_out(level)) == "synthetic-v1"
 
 
 @pytest.mark.parametrize(("level", "known"), [(1, ""), (2, "synthetic-v1"), (5, "synthetic-v1")])
 def test_at_other_sizes_those_of_several_calls_are(level, known):
-    elsewhere = replace(origin_of(held_out(level)), canonical="another size")
-    assert contaminates(elsewhere, ()) == known
+    program = parse(held_out(level))
+    assert programs_module.contaminates(program, "another size", ()) == known
 
 
 def test_tasks_of_benchmarks_are_known_and_single_calls_are_vocabulary():
     # KernelBench level 2 has a matrix product, then a mish, then another.
     shapes = ((8, 16), (4, 16), (4,))
     body = ["t0 = F.linear(x0, x1, x2)", "t1 = F.mish(t0)", "t2 = F.mish(t1)"]
-    task = origin_of(text(body, shapes, returned="t2"))
-    assert contaminates(task, ()) == "benchmark"
-    assert contaminates(origin_of(text(["t0 = torch.relu(x0)"])), ()) == ""
+    assert contaminates(text(body, shapes, returned="t2")) == "benchmark"
+    assert contaminates(text(["t0 = torch.relu(x0)"])) == ""

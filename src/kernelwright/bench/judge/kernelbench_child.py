@@ -40,11 +40,11 @@ def evaluate(job: Record) -> Record:
     )
     if result is None:
         return {"compiled": False, "correct": False, "issue": "no result"}
-    said = [f"{name}: {result.metadata[name]}" for name in ISSUES if name in result.metadata]
+    issues = [f"{name}: {result.metadata[name]}" for name in ISSUES if name in result.metadata]
     return {
         "compiled": result.compiled,
         "correct": result.correctness,
-        "issue": "; ".join(said)[:ISSUE_LIMIT],
+        "issue": "; ".join(issues)[:ISSUE_LIMIT],
     }
 
 

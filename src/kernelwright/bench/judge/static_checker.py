@@ -37,8 +37,8 @@ def read_by_kernelbench(checkout: Path, entries: Sequence[CorpusEntry]) -> list[
         is_valid, errors, warnings = checker.validate_kernel_static(
             text, backend="triton", precision=precision
         )
-        said = {"strict": not is_valid, "warned": bool(errors or warnings), "says": errors[:1]}
-        lines.append({"record": "corpus_kernelbench", "commit": commit, **entry.head(), **said})
+        answer = {"strict": not is_valid, "warned": bool(errors or warnings), "says": errors[:1]}
+        lines.append({"record": "corpus_kernelbench", "commit": commit, **entry.head(), **answer})
     return lines
 
 

@@ -179,29 +179,29 @@ def profile(stages_s: dict[str, float], num_verdicts: int) -> dict[str, float]:
     }
 
 
-def lines_of(found: Record) -> Iterator[tuple[str, str]]:
+def lines_of(line: Record) -> Iterator[tuple[str, str]]:
     """The record as a short table."""
 
     def rate(value: float | None) -> str:
         return "too short to say" if value is None else f"{value:.1f} a second"
 
-    plan, summary = found["plan"], found["summary"]
-    workers = f"{plan['num_workers']} workers, {found['device']}"
-    yield "judged", f"{found['verdicts']} candidates, {plan['grade']}, {workers}"
-    yield "steady", rate(found["steady_per_second"])
-    yield "start to end", rate(found["per_second"])
+    plan, summary = line["plan"], line["summary"]
+    workers = f"{plan['num_workers']} workers, {line['device']}"
+    yield "judged", f"{line['verdicts']} candidates, {plan['grade']}, {workers}"
+    yield "steady", rate(line["steady_per_second"])
+    yield "start to end", rate(line["per_second"])
     yield "codes", ", ".join(f"{count} {code}" for code, count in summary["codes"].items())
-    yield "surprises", ", ".join(f"{len(v)} {k}" for k, v in found["surprises"].items()) or "none"
+    yield "surprises", ", ".join(f"{len(v)} {k}" for k, v in line["surprises"].items()) or "none"
     yield "left by our failures", str(summary["infra"])
     shares = {
-        "cores": found["cpu_share"],
-        "cores (steady)": found["steady_cpu_share"],
-        "GPU": found["gpu_share"],
-        "clock owner": found["clock_share"],
+        "cores": line["cpu_share"],
+        "cores (steady)": line["steady_cpu_share"],
+        "GPU": line["gpu_share"],
+        "clock owner": line["clock_share"],
     }
     busy = [f"{name} {share:.0%}" for name, share in shares.items() if share is not None]
     yield "busy", ", ".join(busy)
-    for stage, ms in found["profile_ms"].items():
+    for stage, ms in line["profile_ms"].items():
         yield f"  {stage}", f"{ms:.1f} ms a verdict"
     if clock := summary.get("clock"):
         yield "timed", f"{clock['timed']}, {clock['timed'] / clock['window_s']:.1f} a second"

@@ -13,12 +13,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.bench.models.blocks import distinct_blocks
-from kernelwright.bench.models.measuring import (
-    beside_others,
-    measure,
-    search,
-    without_caches,
-)
+from kernelwright.bench.models.measuring import beside_others, measure, search, without_caches
 from kernelwright.bench.models.tensors import changed
 from kernelwright.bench.models.zoo import ModelCall, model_named
 from kernelwright.bench.serving import serve
@@ -91,9 +86,7 @@ def _facts(job: ModelStep) -> Record:
             call = _block_named(job.block, call)
     gc.collect()  # modules of other blocks may refer to each other in a circle
     settings = BackendSettings(
-        budget_s=job.budget_s,
-        search=NOW if job.step == SEARCH else OFF,
-        library=Path(job.library),
+        budget_s=job.budget_s, search=NOW if job.step == SEARCH else OFF, library=Path(job.library)
     )
     compiler = Compiler(settings, finder=LibraryFinder(device.type), device_types=(device.type,))
     with without_caches():

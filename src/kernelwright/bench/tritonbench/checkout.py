@@ -7,7 +7,7 @@ channel G has Triton kernels with their wrappers. Our records keep no text of th
 
 import ast
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -132,12 +132,12 @@ class Checkout:
         path = self._data / f"TritonBench_{self.channel}_{kind}_alpac_v1.json"
         items = _objects(path)
         names = (
-            names_of_labels(self.about, [_text(item, "output") for item in items])
+            names_of_labels(self.about, [text_of(item, "output") for item in items])
             if self.channel == "G"
-            else names_of_instructions(self.about, [_text(item, "instruction") for item in items])
+            else names_of_instructions(self.about, [text_of(item, "instruction") for item in items])
         )
         return {
-            name: "\n".join(filter(None, (_text(item, "instruction"), _text(item, "input"))))
+            name: "\n".join(filter(None, (text_of(item, "instruction"), text_of(item, "input"))))
             for name, item in zip(names, items, strict=True)
             if name is not None
         }
@@ -154,7 +154,7 @@ def names_of_labels(about: Sequence[dict[str, Any]], labels: Iterable[str]) -> l
         about: `Checkout.about`.
         labels: golden texts, as model runs record them.
     """
-    left = [(_squeezed(_text(item, "output")), _text(item, "file")) for item in about]
+    left = [(_squeezed(text_of(item, "output")), text_of(item, "file")) for item in about]
     wanted = [_squeezed(label) for label in labels]
     names: list[str | None] = [None] * len(wanted)
     # Equal texts go first. A label that was cut off could else take the file of an equal label.
@@ -181,7 +181,7 @@ def names_of_instructions(
     Args:
         about: `Checkout.about`.
     """
-    by_text = [(_squeezed(_text(item, "description")), _text(item, "file")) for item in about]
+    by_text = [(_squeezed(text_of(item, "description")), text_of(item, "file")) for item in about]
     names: list[str | None] = []
     for instruction in instructions:
         text = _squeezed(instruction)
@@ -197,7 +197,8 @@ def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def _text(item: dict[str, Any], key: str) -> str:
+def text_of(item: Mapping[str, Any], key: str) -> str:
+    """The text of a field; "" if the field has none."""
     value = item.get(key, "")
     return value if isinstance(value, str) else ""
 

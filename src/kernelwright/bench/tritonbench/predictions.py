@@ -15,6 +15,7 @@ from kernelwright.bench.tritonbench.checkout import (
     Checkout,
     names_of_instructions,
     names_of_labels,
+    text_of,
 )
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -64,7 +65,7 @@ def _of_lines(path: Path, checkout: Checkout) -> dict[str, str]:
     if not all(isinstance(line.get("predict"), str) for line in lines):
         raise UsageError('a line has no text "predict"', file=str(path))
     if checkout.channel == "G":
-        names = names_of_labels(checkout.about, [_unmarked(_field(x, "label")) for x in lines])
+        names = names_of_labels(checkout.about, [_unmarked(text_of(x, "label")) for x in lines])
     else:
         names = names_of_instructions(checkout.about, map(_instruction, lines))
     return {
@@ -75,13 +76,8 @@ def _of_lines(path: Path, checkout: Checkout) -> dict[str, str]:
 
 
 def _instruction(line: Record) -> str:
-    text = _field(line, "instruction") or _field(line, "prompt")
+    text = text_of(line, "instruction") or text_of(line, "prompt")
     return text.rpartition(_DESCRIPTION)[2]
-
-
-def _field(line: Record, key: str) -> str:
-    value = line.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def code_of(text: str) -> str:

@@ -101,22 +101,22 @@ def parse_levels(text: str, max_calls: int) -> tuple[int, ...]:
     return tuple(sorted({int(part) for part in parts}))
 
 
-def summary_table(found: Record) -> Table:
+def summary_table(summary: Record) -> Table:
     """Numbers of modules by outcome, then numbers of programs from lowered modules."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(justify="right")
     table.add_column()
-    table.add_row(str(found["found"]), f"modules in {found['files']} files")
-    table.add_row(str(found["lowered"]), "lowered")
-    for reason, count in found["refused"].items():
+    table.add_row(str(summary["found"]), f"modules in {summary['files']} files")
+    table.add_row(str(summary["lowered"]), "lowered")
+    for reason, count in summary["refused"].items():
         table.add_row(str(count), reason, style="dim")
-    parts = found["parts"]
+    parts = summary["parts"]
     table.add_row(str(parts.get("parts", 0)), "parts looked at")
     for reason, count in parts.items():
         if reason != "parts":
             table.add_row(str(count), PARTS[reason], style="dim")
-    table.add_row(str(found["programs"]), "programs, each once")
-    for level, count in found["by_level"].items():
+    table.add_row(str(summary["programs"]), "programs, each once")
+    for level, count in summary["by_level"].items():
         table.add_row(str(count), f"of {level} calls", style="dim")
     return table
 

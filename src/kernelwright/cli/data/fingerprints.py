@@ -23,8 +23,7 @@ PathsArgument = Annotated[
 ]
 OutOption = Annotated[Path, out_option("The JSON file, for `avoid` under \\[quality] in recipes.")]
 TimeoutOption = Annotated[
-    float,
-    typer.Option(min=1, metavar="SECONDS", help="The seconds that one file may take."),
+    float, typer.Option(min=1, metavar="SECONDS", help="The seconds that one file may take.")
 ]
 
 
@@ -46,9 +45,9 @@ def command(
     show(listed, _table(listed), f"fingerprints  {file}", json=json)
 
 
-def _table(found: Record) -> Table:
+def _table(summary: Record) -> Table:
     table = Table("", "files", "read", "different", "refused", box=None, pad_edge=False)
-    for source in found["sources"]:
+    for source in summary["sources"]:
         refused = ", ".join(f"{count} {why}" for why, count in source["refused"].items())
         numbers = (str(source[key]) for key in ("files", "read", "fingerprints"))
         table.add_row(source["name"], *numbers, refused)

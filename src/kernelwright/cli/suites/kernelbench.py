@@ -44,14 +44,7 @@ from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.progress import Say
 from kernelwright.core.verdict import Precision
 from kernelwright.policy.names import DEFAULT, FORMS, are_policies
-from kernelwright.report.suite.page import (
-    CROSS_CHECK,
-    LINT,
-    PAGE,
-    Suite,
-    sentence,
-    write_suite,
-)
+from kernelwright.report.suite.page import CROSS_CHECK, LINT, PAGE, Suite, sentence, write_suite
 from kernelwright.report.suite.tables import counts, means
 from kernelwright.report.suite.task_sets import SETS, task_sets
 
@@ -254,10 +247,7 @@ def _can_be_checked(dtype: TaskDtype | None) -> bool:
 
 def _cross_check(run: SuiteRun, root: Path, cases: list[SuiteCase], say: Say) -> None:
     check = CrossCheck(
-        root=root,
-        kernels=run.out / KERNELS,
-        records=run.out / CROSS_CHECK,
-        timeout_s=run.timeout_s,
+        root=root, kernels=run.out / KERNELS, records=run.out / CROSS_CHECK, timeout_s=run.timeout_s
     )
     check.run(cases, say)
 

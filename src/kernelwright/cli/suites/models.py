@@ -65,12 +65,7 @@ SmallOption = Annotated[
 ]
 GraphBudgetOption = Annotated[
     float,
-    typer.Option(
-        "--budget",
-        metavar="SECONDS",
-        min=1,
-        help="Seconds of search for each graph.",
-    ),
+    typer.Option("--budget", metavar="SECONDS", min=1, help="Seconds of search for each graph."),
 ]
 
 

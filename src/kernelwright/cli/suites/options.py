@@ -14,10 +14,7 @@ CasesOption = Annotated[int, number_option("The number of cases that run at once
 TimeoutOption = Annotated[
     float,
     typer.Option(
-        "--timeout",
-        metavar="SECONDS",
-        min=0.001,
-        help="The seconds that one case may take.",
+        "--timeout", metavar="SECONDS", min=0.001, help="The seconds that one case may take."
     ),
 ]
 

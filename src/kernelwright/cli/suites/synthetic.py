@@ -55,9 +55,7 @@ ProgramsOption = Annotated[
 SetOption = Annotated[
     list[SetName] | None,
     typer.Option(
-        "--set",
-        help="The frozen set. Several sets are compared.",
-        show_default="synthetic-v1",
+        "--set", help="The frozen set. Several sets are compared.", show_default="synthetic-v1"
     ),
 ]
 LevelsOption = Annotated[
@@ -187,24 +185,24 @@ def parse_levels(text: str) -> list[str]:
     return [f"L{name}" if name.isdecimal() else name for name in names]
 
 
-def _show(found: Examination, folder: Path, summary: Record, *, json: bool) -> None:
+def _show(examination: Examination, folder: Path, summary: Record, *, json: bool) -> None:
     left = summary["infra"] + summary["usage"]
     if json:
-        suites = {name: [asdict(row) for row in own] for name, own in found.levels.items()}
-        gaps = {name: [asdict(row) for row in own] for name, own in found.gaps}
+        suites = {name: [asdict(row) for row in own] for name, own in examination.levels.items()}
+        gaps = {name: [asdict(row) for row in own] for name, own in examination.gaps}
         print_json({"suites": suites, "gaps": gaps, "left": left})
     else:
-        _print(found)
+        _print(examination)
         note(f"report  {folder / PAGE}")
     if left:
         note(f"{left} answers could not be judged")
 
 
-def _print(found: Examination) -> None:
+def _print(examination: Examination) -> None:
     """Reasons and speeds, then differences between suites, then pass@1, last."""
-    for name, levels in found.levels.items():
+    for name, levels in examination.levels.items():
         for rows in (reasons(levels), speeds(levels), bests(levels), answers(levels)):
             if len(rows) > 1:
                 out.print(rows_table(rows, name))
-    for name, gaps in found.gaps:
+    for name, gaps in examination.gaps:
         out.print(rows_table(gap_rows(gaps), name))

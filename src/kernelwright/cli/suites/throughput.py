@@ -22,13 +22,11 @@ from kernelwright.core.folders import check_folder
 
 OutOption = Annotated[Path, out_option("A new folder for records.jsonl.")]
 ProgramsOption = Annotated[int, number_option("The number of programs of one call.")]
-CandidatesOption = Annotated[int, number_option("The number of candidates of each program.")]
 
 
 def command(
     folder: OutOption,
     programs: ProgramsOption = 256,
-    candidates_each: CandidatesOption = 8,
     workers: JudgesOption = None,
     grade: GradeOption = Grade.RECYCLED,
     timing: TimingOption = False,
@@ -45,7 +43,6 @@ def command(
             grade=grade.value,
             timing=timing,
             programs=programs,
-            candidates_each=candidates_each,
             num_workers=workers,
         )
         measured = measure(plan, folder, say)

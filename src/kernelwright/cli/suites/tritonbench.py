@@ -90,11 +90,7 @@ LabelOption = Annotated[
 ]
 TaskLimitOption = Annotated[
     int | None,
-    number_option(
-        "The number of tasks. Every run draws the same tasks.",
-        "--limit",
-        default="all",
-    ),
+    number_option("The number of tasks. Every run draws the same tasks.", "--limit", default="all"),
 ]
 ChecksOption = Annotated[
     Checks,
@@ -104,8 +100,7 @@ ChecksOption = Annotated[
     ),
 ]
 ScriptSecondsOption = Annotated[
-    float,
-    typer.Option("--timeout", metavar="SECONDS", min=1, help="The most seconds of a script."),
+    float, typer.Option("--timeout", metavar="SECONDS", min=1, help="The most seconds of a script.")
 ]
 FolderOption = Annotated[
     Path, out_option("The folder of records and answers. The same command resumes the run.")

@@ -65,8 +65,8 @@ class CollectionFile:
             file.truncate(sum(map(len, texts)))
         return lines[:num_kept]
 
-    def write_source(self, name: str, found: Record) -> None:
-        self._write([{"record": "source", "file": name, **found}])
+    def write_source(self, name: str, facts: Record) -> None:
+        self._write([{"record": "source", "file": name, **facts}])
 
     def write_module(
         self,

@@ -9,7 +9,7 @@ number of workers does not change the file. An interrupted run goes on after the
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernelwright.core import record
@@ -100,7 +100,7 @@ class _Collection:
     def survey(self, sources: Sequence[CollectSource]) -> None:
         """Write a "source" record with the classes of each source that has none yet."""
         todo = [s for s in sources if s.name not in self.file.sources]
-        jobs = {s.name: {"step": "survey", "source": s.to_json()} for s in todo if _is_open(s)}
+        jobs = {s.name: {"step": "survey", "source": asdict(s)} for s in todo if _is_open(s)}
         answers = self._in_order(jobs)
         for number, source in enumerate(todo, 1):
             answer = next(answers) if source.name in jobs else {"outcome": CollectOutcome.COLLECTED}
@@ -120,7 +120,7 @@ class _Collection:
         jobs = {
             name: {
                 "step": "collect",
-                "source": modules[name][0].to_json(),
+                "source": asdict(modules[name][0]),
                 "class": modules[name][1],
                 "records": str(paths[name]),
             }

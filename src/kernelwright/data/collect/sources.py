@@ -8,7 +8,7 @@ A target is a Python file, a folder of Python files, an installed package or mod
 import ast
 import importlib.util
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Self
@@ -30,9 +30,6 @@ class CollectSource:
     """Its file, relative to the target or, of a package, to where packages lie; or the factory."""
     where: str
     """The object to import: dotted module, path of the file, or the factory."""
-
-    def to_json(self) -> Record:
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,6 +146,6 @@ def _distribution(top: str) -> Mapping[str, str | None]:
         for value in fields.get("classifier", ())
         if value.startswith(_LICENCE_PREFIX)
     ]
-    said = str(fields.get("license_expression") or fields.get("license") or "").strip()
-    licence = said if said and "\n" not in said else "; ".join(classified)
+    named = str(fields.get("license_expression") or fields.get("license") or "").strip()
+    licence = named if named and "\n" not in named else "; ".join(classified)
     return {"package": names[0], "version": str(fields["version"]), "licence": licence or None}

@@ -4,13 +4,13 @@ A worker forks a child process for each module. It imports the modules of an ins
 itself, so that its children need not do so again. Before that a child has imported them unharmed.
 """
 
-import json
 import os
 from functools import partial
 from pathlib import Path
 
 import torch
 
+from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.data.collect.classes import import_source, module_classes, survey
 from kernelwright.data.collect.confined import confined
@@ -71,10 +71,7 @@ class CollectWorker:
     def close(self) -> None: ...
 
     def _collect(self, source: CollectSource, name: str | None, records: Path) -> Record:
-        """Write the different programs of a module to a file, and return counts.
-
-        The file gets its name when it is whole, since this process may be killed at any time.
-        """
+        """Write the different programs of a module to a file, and return counts."""
         # The same draws in every child: otherwise values in a module could differ from run to run.
         torch.manual_seed(0)
         if name is None:
@@ -83,15 +80,10 @@ class CollectWorker:
             classes = module_classes(import_source(source))
             captured = capture_class(next(c for c in classes if c.__qualname__ == name))
         parts = Parts(captured.program, self.max_calls, self.levels)
-        num_records = 0
-        partial_records = records.with_suffix(".partial")
-        with partial_records.open("w", encoding="utf-8") as file:
-            for record in parts.records():
-                file.write(json.dumps(record, allow_nan=False) + "\n")
-                num_records += 1
-        partial_records.rename(records)
+        programs = list(parts.records())
+        record.rewrite(records, programs)  # whole or not at all: this process may be killed
         return {
-            "outcome": CollectOutcome.COLLECTED if num_records else CollectOutcome.NO_PROGRAMS,
+            "outcome": CollectOutcome.COLLECTED if programs else CollectOutcome.NO_PROGRAMS,
             "detail": "",
             "arguments": captured.arguments,
             "inputs": captured.inputs,

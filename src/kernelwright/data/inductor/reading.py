@@ -80,8 +80,8 @@ def _kernel(name: str, tree: ast.Module) -> InductorKernel:
     heuristic = function.decorator_list[0]
     if function.name != name or not isinstance(heuristic, ast.Call):
         raise NotRewritten("other kernel")
-    said = {keyword.arg: keyword.value for keyword in heuristic.keywords}
-    meta = said["inductor_meta"]
+    arguments = {keyword.arg: keyword.value for keyword in heuristic.keywords}
+    meta = arguments["inductor_meta"]
     assert isinstance(meta, ast.Dict)
     facts = {_constant(key): value for key, value in zip(meta.keys, meta.values, strict=True)}
     return InductorKernel(
@@ -89,7 +89,7 @@ def _kernel(name: str, tree: ast.Module) -> InductorKernel:
         function=function,
         combines=tuple(combines),
         kind=(_called(heuristic) or "").rpartition(".")[2],
-        hints=ast.literal_eval(said["size_hints"]),
+        hints=ast.literal_eval(arguments["size_hints"]),
         grid=_constant(facts["grid_type"]),
     )
 

@@ -25,15 +25,15 @@ def runtime_functions(names: Iterable[str]) -> list[ast.FunctionDef]:
     return list(functions.values())
 
 
-def _collect(name: str, found: dict[str, ast.FunctionDef]) -> None:
-    if name in found:
+def _collect(name: str, functions: dict[str, ast.FunctionDef]) -> None:
+    if name in functions:
         return
     function = _function(name)
     parameters = {arg.arg for arg in function.args.args}
     for used in _free_names(function) - parameters - {name}:
         if used not in _KNOWN and hasattr(triton_helpers, used):
-            _collect(used, found)
-    found[name] = function
+            _collect(used, functions)
+    functions[name] = function
 
 
 def _function(name: str) -> ast.FunctionDef:

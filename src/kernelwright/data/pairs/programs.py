@@ -192,8 +192,8 @@ class FilePrograms:
         try:
             return parse(text, "its text")
         except UsageError as error:
-            said = str(error).partition("\n")[0]
-            raise UsageError(said, file=str(self.path), line=line, remedy=error.remedy) from error
+            cause = str(error).partition("\n")[0]
+            raise UsageError(cause, file=str(self.path), line=line, remedy=error.remedy) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -216,21 +216,22 @@ def _held_out(name: str) -> tuple[frozenset[str], frozenset[str]]:
     )
 
 
-def contaminates(found: Origin, avoid: tuple[str, ...]) -> str:
+def contaminates(program: Program, canonical: str, avoid: tuple[str, ...]) -> str:
     """The name of the benchmark that has this program as a task; empty if none has.
 
     Programs of several calls count at any sizes. A program of one call counts only at the sizes of
     our frozen sets: single operators are vocabulary (`synth.benchmarks.is_benchmark`).
 
     Args:
+        canonical: the fingerprint of the program.
         avoid: files of fingerprints, beside the benchmarks that are shipped.
 
     Raises:
         UsageError: such a file cannot be read.
     """
-    graph, num_calls = task_fingerprint(found.program)
+    graph, num_calls = task_fingerprint(program)
     for name in SETS:
         programs, graphs = _held_out(name)
-        if found.canonical in programs or (num_calls > 1 and graph in graphs):
+        if canonical in programs or (num_calls > 1 and graph in graphs):
             return name
-    return "benchmark" if is_benchmark(found.program, avoid) else ""
+    return "benchmark" if is_benchmark(program, avoid) else ""

@@ -221,28 +221,28 @@ class _PartWriter:
         program = self.programs[index]
         if program is None:
             return "program given up"
-        benchmark = contaminates(program, self.recipe.avoid)
+        benchmark = contaminates(program.program, program.canonical, self.recipe.avoid)
         return f"program of {benchmark}" if benchmark else program
 
-    def _lines(self, name: str, found: Origin, index: int) -> Iterator[Record | str]:
+    def _lines(self, name: str, origin: Origin, index: int) -> Iterator[Record | str]:
         """A line for each answer, or why it is dropped without being judged."""
-        for number, written in enumerate(self._answers(found, index)):
-            pair = self._pair(f"{name}/{number}", found, written)
+        for number, written in enumerate(self._answers(origin, index)):
+            pair = self._pair(f"{name}/{number}", origin, written)
             yield pair if isinstance(pair, str) else _line(pair, written)
 
-    def _answers(self, found: Origin, index: int) -> list[WrittenAnswer]:
+    def _answers(self, origin: Origin, index: int) -> list[WrittenAnswer]:
         seed = derive(self.recipe.seed, "answers", self.part.name, index)
-        return self.source.answers(self._request(found), limit=self.part.answers, seed=seed)
+        return self.source.answers(self._request(origin), limit=self.part.answers, seed=seed)
 
-    def _request(self, found: Origin) -> Request:
+    def _request(self, origin: Origin) -> Request:
         return Request(
-            program=found.program,
+            program=origin.program,
             device=self.recipe.device,
             precision=self.part.precision,
             mode=self.part.mode,
         )
 
-    def _pair(self, name: str, found: Origin, written: WrittenAnswer) -> Pair | str:
+    def _pair(self, name: str, origin: Origin, written: WrittenAnswer) -> Pair | str:
         """The pair, or why the answer is dropped without being judged."""
         if written.candidate is None:
             return written.refused
@@ -250,17 +250,17 @@ class _PartWriter:
             return TOO_SLOW
         pair = make_pair(
             name,
-            self._request(found),
+            self._request(origin),
             written.candidate,
-            found.canonical,
+            origin.canonical,
             reasoning=written.reasoning,
             source=written.source or self.part.source,
-            origin=found.origin,
-            licence=self.part.licence or _both(found.licence, self.source.licence),
+            origin=origin.origin,
+            licence=self.part.licence or _both(origin.licence, self.source.licence),
             verdict=UNVERIFIED,
-            split=split_of(found.canonical, self.recipe.validation, self.recipe.seed),
-            program=to_text(found.program),
-            provenance=found.provenance | written.provenance,
+            split=split_of(origin.canonical, self.recipe.validation, self.recipe.seed),
+            program=to_text(origin.program),
+            provenance=origin.provenance | written.provenance,
         )
         return _flaw(pair) or pair
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.data.pairs.programs import Origin, contaminates
+from kernelwright.data.pairs.programs import contaminates
 from kernelwright.data.pool.recipe import PoolPrograms
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program
@@ -41,10 +41,7 @@ def tasks_of(settings: PoolPrograms) -> Iterator[PoolTask]:
             program = parse(line["text"], file)
             # Fingerprints, not texts: the same program may be written with other names.
             canonical = fingerprint(program)
-            origin = Origin(
-                program=program, canonical=canonical, origin="", licence="", provenance={}
-            )
-            if canonical in seen or contaminates(origin, settings.avoid):
+            if canonical in seen or contaminates(program, canonical, settings.avoid):
                 continue
             seen.add(canonical)
             level = len(program.calls)

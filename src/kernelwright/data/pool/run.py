@@ -57,8 +57,7 @@ def make_pool(recipe: PoolRecipe, out: Path, say: Say = lambda _: None) -> Recor
     _begin(recipe, out)
     say("reading programs")
     tasks = sorted(
-        tasks_of(recipe.programs),
-        key=lambda task: derive(recipe.seed, "order", task.fingerprint),
+        tasks_of(recipe.programs), key=lambda task: derive(recipe.seed, "order", task.fingerprint)
     )
     _write(recipe, tasks, out, say)
     gc.collect()

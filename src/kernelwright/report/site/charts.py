@@ -9,10 +9,10 @@ from itertools import pairwise
 from kernelwright.core.delivered import COMPILE, EAGER, over
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.report.curves import CurveChart, Series, line_chart, percent
+from kernelwright.report.format import Rows
 from kernelwright.report.programs.charts import BarChart, bar_chart
 from kernelwright.report.site.summary import first_samples
 from kernelwright.report.suite.scores import BASELINES, THRESHOLDS, fast_shares, is_timed
-from kernelwright.report.suite.tables import Rows
 
 CHARTED = (EAGER, COMPILE)
 """Baselines with charts."""

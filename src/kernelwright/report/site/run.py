@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from kernelwright.core.delivered import form_of
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.report import words
+from kernelwright.report.format import Rows
 from kernelwright.report.rendering import asset, template
 from kernelwright.report.site.charts import figures
 from kernelwright.report.site.index import level_rows
@@ -15,7 +16,6 @@ from kernelwright.report.suite import failures
 from kernelwright.report.suite.compare import Key, key_of
 from kernelwright.report.suite.rows import KINDS, row_of
 from kernelwright.report.suite.scores import BASELINES, is_timed
-from kernelwright.report.suite.tables import Rows
 
 MOST_NAMED = 8
 """The most tasks whose names stand beside a reason. The table of tasks has all names."""

@@ -19,10 +19,11 @@ from kernelwright.core.kinds.fields import PlanFields, TimingFields
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.report import words
 from kernelwright.report.curves import percent
-from kernelwright.report.format import factor, milliseconds
+from kernelwright.report.format import Rows, factor, milliseconds
 from kernelwright.report.rendering import asset, template
 from kernelwright.report.roofline import RooflineChart, chart
 from kernelwright.report.sections import (
+    TIMES_NOTE,
     BarGroup,
     FragmentView,
     SectionBar,
@@ -30,6 +31,7 @@ from kernelwright.report.sections import (
     colors_of,
     error_rows_of,
     fragment_views,
+    time_bar,
 )
 from kernelwright.report.site.reading import SiteRun
 from kernelwright.report.site.summary import MAX_AUTOTUNE
@@ -37,7 +39,6 @@ from kernelwright.report.site.texts import TaskTexts
 from kernelwright.report.suite import failures
 from kernelwright.report.suite.rows import case_name, kind_of
 from kernelwright.report.suite.scores import roofline_share
-from kernelwright.report.suite.tables import Rows
 
 LABELS = {EAGER: "PyTorch", COMPILE: "torch.compile", MAX_AUTOTUNE: "max-autotune"}
 """Names of baselines, by the names of their times in records."""
@@ -117,21 +118,13 @@ def times(case: CaseLine) -> BarGroup | None:
         return None
     longest = max(timing["high_ms"] for _, _, timing in contenders)
     bars = [
-        SectionBar(
-            label=label,
-            text=milliseconds(timing["median_ms"]),
-            share=100 * timing["median_ms"] / longest,
-            low=100 * timing["low_ms"] / longest,
-            high=100 * timing["high_ms"] / longest,
-            is_after=name == TIMED and may_win(case),
-        )
+        time_bar(label, timing, longest, is_after=name == TIMED and may_win(case))
         for name, label, timing in contenders
     ]
     if floor_ms := case.get("floor_ms"):
         text, share = milliseconds(floor_ms), min(100.0, 100 * floor_ms / longest)
         bars.append(SectionBar(label="least time", text=text, share=share))
-    note = "Median of single calls with an empty L2 cache. The mark is its 95% interval."
-    return BarGroup("Time of a call", tuple(bars), "", note)
+    return BarGroup("Time of a call", tuple(bars), "", TIMES_NOTE)
 
 
 def time_rows(case: CaseLine) -> Rows:

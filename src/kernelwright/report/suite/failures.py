@@ -13,10 +13,7 @@ _KINDS = {
     "usage": "The task cannot be loaded or captured.",
     "infra": "The tool failed, so nothing is known about the task.",
 }
-_STAYS = {
-    "compiled": "torch.compile is the best known.",
-    "original": "PyTorch stays.",
-}
+_STAYS = {"compiled": "torch.compile is the best known.", "original": "PyTorch stays."}
 """The user's code without a kernel, by form."""
 _OTHER = "The kernel was refused: {reason}."
 """A verdict on the kernel itself."""

@@ -30,7 +30,6 @@ from kernelwright.report.suite.scores import (
 from kernelwright.report.suite.tables import above_floor, counts, fast, means, spent
 from kernelwright.report.suite.task_sets import SETS, task_sets
 
-COMMAND = "eval kernelbench"
 RECORDS, LINT, CROSS_CHECK, PAGE = "records.jsonl", "lint.jsonl", "cross_check.jsonl", "report.html"
 """In a run's folder; lint and the cross-check may be missing."""
 WORK = "work"
@@ -67,11 +66,6 @@ def _against_fp64(errors: ErrorFields | None) -> str:
         return ""
     ours, theirs = errors["max_candidate"], errors["max_reference"]
     return f" (largest error against float64: the kernel's {ours:.1e}, PyTorch's {theirs:.1e})"
-
-
-def is_suite(records: Path) -> bool:
-    """Whether a file is one that `eval kernelbench` wrote."""
-    return record.command_of(records) == COMMAND
 
 
 def read_suite(folder: Path) -> Suite:

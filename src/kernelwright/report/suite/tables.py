@@ -7,12 +7,10 @@ from kernelwright.core.delivered import COMPILED, delivered_timing, form_of
 from kernelwright.core.kinds.suites import CaseLine
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
-from kernelwright.report.format import factor, milliseconds
+from kernelwright.report.format import Rows, factor, milliseconds
 from kernelwright.report.suite.scores import BASELINES, PUBLISHED, THRESHOLDS, Scores
 
 MOST_ABOVE_FLOOR = 20
-
-Rows = list[tuple[str, ...]]
 
 
 def counts(scores: Sequence[Scores], *, published: bool) -> Rows:

@@ -13,7 +13,7 @@ from kernelwright.core.kinds.suites import CaseLine, SuiteRunLine
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
 from kernelwright.report.curves import MOST_POINTS, CurveChart, Series, line_chart, percent
-from kernelwright.report.format import factor
+from kernelwright.report.format import Rows, factor
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.page import PAGE, RECORDS
 from kernelwright.report.suite.scores import committed
@@ -33,8 +33,6 @@ PUBLISHED = {"L1": (86.8, 32.1), "L2": (75.0, 54.0), "L5": (15.0, 10.0), "L20": 
 """DRTriton-7B without search on its own synthetic set: percent correct, faster than eager."""
 
 MESSAGE_LIMIT = 200
-
-Rows = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,11 +55,6 @@ class Examination:
                 yield f"{name} above {other}", gaps_found
 
 
-def is_examination(records: Path) -> bool:
-    """Whether a file is one that `eval synthetic` wrote."""
-    return record.command_of(records) == COMMAND
-
-
 def read_examination(folder: Path) -> Examination:
     """The run in a folder that `eval synthetic` wrote.
 
@@ -69,7 +62,7 @@ def read_examination(folder: Path) -> Examination:
         UsageError: it has no run, or no case.
     """
     path = folder / RECORDS
-    lines = list(record.read(path, whole=True)) if is_examination(path) else []
+    lines = list(record.read(path, whole=True)) if record.command_of(path) == COMMAND else []
     run, cases = next(record.of_kind(lines, SuiteRunLine), None), list(committed(lines))
     if run is None or not cases:
         raise UsageError("no cases of a run", file=str(path))

@@ -127,8 +127,8 @@ def is_malformed(case: CaseLine) -> bool:
 def _reasons(cases: Iterable[CaseLine]) -> dict[str, int]:
     """Reason -> number of cases that are not correct for it, the most frequent first."""
     wrong = [case for case in cases if not case["correct"]]
-    said = [f"answer: {c['malformed']}" if is_malformed(c) else c["code"] for c in wrong]
-    return dict(Counter(said).most_common())
+    reasons = [f"answer: {c['malformed']}" if is_malformed(c) else c["code"] for c in wrong]
+    return dict(Counter(reasons).most_common())
 
 
 def pass_1(cases: Iterable[CaseLine]) -> Mean:
@@ -176,8 +176,8 @@ def by_program(cases: Iterable[CaseLine]) -> list[Samples]:
     return list(programs.values())
 
 
-def _share(found: Iterable[bool]) -> float:
-    flags = list(found)
+def _share(values: Iterable[bool]) -> float:
+    flags = list(values)
     return sum(flags) / len(flags)
 
 

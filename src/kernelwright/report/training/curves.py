@@ -179,14 +179,10 @@ _OF_SFT = (
 _OF_RL = (
     CurveGroup(title="Reward", lines=_steps(mean="reward.mean", deviation="reward.std")),
     CurveGroup(
-        title="Share of rollouts",
-        lines=_steps(correct="correct", faster="faster"),
-        show=percent,
+        title="Share of rollouts", lines=_steps(correct="correct", faster="faster"), show=percent
     ),
     CurveGroup(
-        title="Correct, of rollouts",
-        lines=_levels(lambda run: run.steps, "correct"),
-        show=percent,
+        title="Correct, of rollouts", lines=_levels(lambda run: run.steps, "correct"), show=percent
     ),
     CurveGroup(
         title="Faster, of rollouts", lines=_levels(lambda run: run.steps, "faster"), show=percent
@@ -207,9 +203,7 @@ _OF_RL = (
         show=factor,
     ),
     CurveGroup(
-        title="Speed-up of correct rollouts",
-        lines=_steps(geometric_mean="speedup"),
-        show=factor,
+        title="Speed-up of correct rollouts", lines=_steps(geometric_mean="speedup"), show=factor
     ),
     CurveGroup(
         title="GPU time in own kernels",

@@ -14,11 +14,10 @@ from kernelwright.core.kinds.training import (
 from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.curves import Show, number, percent
-from kernelwright.report.format import count, factor
+from kernelwright.report.format import Rows, count, factor
 from kernelwright.report.training.curves import ACCEPTED, level_name, level_rank, levels_of, refused
 from kernelwright.report.training.run import Training
 
-Rows = list[tuple[str, ...]]
 Line = TypeVar("Line")
 LevelFigure = Literal["pass@1", "faster", "speedup"]
 LEVEL_FIGURES: tuple[tuple[LevelFigure, str, Show], ...] = (

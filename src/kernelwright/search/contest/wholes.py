@@ -37,11 +37,7 @@ class Wholes:
     """Judges wholes against the original, and remembers what it found."""
 
     def __init__(
-        self,
-        judge: Judge,
-        steps: SearchSteps | None = None,
-        *,
-        deadline: Deadline = NEVER,
+        self, judge: Judge, steps: SearchSteps | None = None, *, deadline: Deadline = NEVER
     ) -> None:
         """
         Args:

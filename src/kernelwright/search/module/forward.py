@@ -14,7 +14,7 @@ from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import attributes
 from kernelwright.programs.lowering.lower import InputSource, Lowered
 from kernelwright.search.contest import captured
-from kernelwright.search.module.guards import Guards, LoweredModule, call_text, guards
+from kernelwright.search.module.guards import HELPERS, LoweredModule, call_text, guards
 from kernelwright.search.module.structure_text import BECOME, BUILT, ResultText
 
 RESULTS = {"built": BUILT, "become": BECOME}
@@ -86,25 +86,25 @@ def forward_of(
         (_user_expression(path, names), _plain_text(value)) for path, value in lowered.plain_inputs
     ]
     call = call_text(original, module.forward) if original else None
-    guard = guards(traced, composed, users, values, call)
     head = [
         f"def forward(self{', ' if signature else ''}{signature}):",
-        *guard.lines,
+        *guards(traced, composed, users, values, call),
         *(f"    import {module}" for module in sorted(results.modules)),
     ]
     if is_graphed:
         method = [*head, *_replayed(users), *returned]
-        preamble = _preamble(composed, guard, _run_kernels(lowered), method)
+        preamble = _preamble(composed, _run_kernels(lowered), method)
     else:
         method = [*head, *_called(lowered, users), *returned]
-        preamble = _preamble(composed, guard, [], method)
+        preamble = _preamble(composed, [], method)
     return Forward(preamble, "\n".join(method))
 
 
-def _preamble(composed: str, guard: Guards, run_kernels: list[str], method: list[str]) -> str:
+def _preamble(composed: str, run_kernels: list[str], method: list[str]) -> str:
     text = "\n".join([*run_kernels, *method])
-    parts = [composed.rstrip(), *guard.helpers]
-    parts += [helper for name, helper in RESULTS.items() if f"{name}(" in text]
+    helpers = HELPERS | RESULTS
+    parts = [composed.rstrip()]
+    parts += [helper.strip() for name, helper in helpers.items() if f"{name}(" in text]
     # The file imports only what its text names.
     if "OrderedDict(" in text:
         parts[0] = "from collections import OrderedDict\n\n" + parts[0]

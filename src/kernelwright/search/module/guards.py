@@ -64,27 +64,14 @@ class LoweredModule:
     """Sizes that vary."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Guards:
-    """The lines at the beginning of a forward."""
-
-    lines: tuple[str, ...]
-
-    @property
-    def helpers(self) -> list[str]:
-        """Functions that the lines call."""
-        text = "\n".join(self.lines)
-        return [helper.strip() for name, helper in HELPERS.items() if f"{name}(" in text]
-
-
 def guards(
     traced: LoweredModule,
     composed: str,
     users: Sequence[str],
     values: Sequence[tuple[str, str]],
     original: str | None,
-) -> Guards:
-    """The conditions that send a call to the original.
+) -> list[str]:
+    """The first lines of a forward: the conditions that send a call to the original.
 
     Args:
         composed: text of `fused_operator` and its kernels.
@@ -118,7 +105,7 @@ def guards(
         ]
     if sizes is not None:
         lines += _out_of_range(lowered, users, sizes, original)
-    return Guards(lines=tuple("\n".join(lines).splitlines()))
+    return lines
 
 
 def _types(lowered: Lowered, sizes: Requested | None) -> list[tuple[str, str]]:

@@ -109,19 +109,9 @@ class ResultText:
         if isinstance(value, float) and value - value != 0:
             return f'float("{value}")'
         plain = (
-            bool,
-            int,
-            float,
-            str,
-            type(None),
-            torch.dtype,
-            torch.layout,
-            torch.memory_format,
-            range,
-            slice,
-            bytes,
-            complex,
-        )
+            bool, int, float, str, type(None), torch.dtype, torch.layout, torch.memory_format,
+            range, slice, bytes, complex,
+        )  # fmt: skip
         if isinstance(value, plain) or value == frozenset():
             return repr(value)
         raise self._refusal(f"an object that holds {value!r}")

@@ -14,7 +14,7 @@ from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.pair import TRAIN, VALIDATION, split_of
-from kernelwright.data.pairs.programs import Origin, contaminates
+from kernelwright.data.pairs.programs import contaminates
 from kernelwright.data.pool.answers import PoolProgram
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
@@ -55,11 +55,7 @@ class TrainingPrograms:
 
 
 def programs_of(
-    recipe: RlRecipe,
-    folder: Path,
-    workers: int,
-    say: Say,
-    stored: Iterable[PoolProgram] = (),
+    recipe: RlRecipe, folder: Path, workers: int, say: Say, stored: Iterable[PoolProgram] = ()
 ) -> TrainingPrograms:
     """Read all programs, and divide them into training programs and held-out programs. A program
     that occurs several times is read once.
@@ -112,13 +108,13 @@ def programs_of(
     return programs
 
 
-def _chosen(held: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
+def _chosen(sources: Iterable[ProgramSource], recipe: RlRecipe) -> Iterator[ProgramSource]:
     """At most `validation.programs` of each level, without those of benchmarks.
 
     The choice depends on the programs and the seed alone, not on the order of files.
     """
     by_level: dict[int, list[ProgramSource]] = defaultdict(list)
-    for source in sorted(held, key=lambda source: derive(recipe.seed, source.fingerprint)):
+    for source in sorted(sources, key=lambda s: derive(recipe.seed, s.fingerprint)):
         by_level[source.level].append(source)
     for _, some in sorted(by_level.items()):
         kept = 0
@@ -141,10 +137,7 @@ def opened(source: ProgramSource, avoid: tuple[str, ...]) -> Program | None:
         UsageError: the text is no program.
     """
     program = parse(source.text)
-    origin = Origin(
-        program=program, canonical=source.fingerprint, origin="", licence="", provenance={}
-    )
-    return None if contaminates(origin, avoid) else program
+    return None if contaminates(program, source.fingerprint, avoid) else program
 
 
 def _drawn(recipe: RlRecipe, out: Path, workers: int, say: Say) -> Path:

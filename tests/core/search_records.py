@@ -1,4 +1,5 @@
-"""Records of two runs as the search writes them: one on a GPU, one in the CPU interpreter."""
+"""Records of runs as the search writes them: on a GPU, in the CPU interpreter, and of a run that
+keeps no kernel."""
 
 import copy
 from typing import Any
