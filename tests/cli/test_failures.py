@@ -71,6 +71,7 @@ UNWRITABLE = [
 UNREACHABLE = [
     "optimize ok.py --policy teacher,openai:http://127.0.0.1:9#m",
     "generate ok.py --policy openai:http://127.0.0.1:9#m",
+    "verify ok.py ok.py --advise openai:http://127.0.0.1:9#m",
     "eval synthetic --policy openai:http://127.0.0.1:9#m -o x",
     "eval modules json:f --policy openai:http://127.0.0.1:9#m",
     "optimize ok.py --policy hf:no",

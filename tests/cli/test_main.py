@@ -139,6 +139,7 @@ def test_our_own_failure_exits_3(run, fake, tmp_path, error):
         ["optimize", "m.py", "--device", "tpu"],
         ["optimize", "m.py", "--budget", "0"],
         ["verify", "ref.py"],
+        ["verify", "ref.py", "cand.py", "--advise", "some-model"],
         ["verify", "ref.py", "cand.py", "--timeout", "0"],
         ["ops", "--family", "nonsense"],
         ["report"],
@@ -180,6 +181,7 @@ def test_verify_is_hybrid_by_default_and_passes_options_on(run, fake):
         "mode": "hybrid",
         "contract": "fixed",
         "timeout_s": 7.0,
+        "adviser": None,
         "large": False,
         "training": None,
     }

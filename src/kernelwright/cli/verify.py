@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.checks import check_file, check_target
+from kernelwright.cli.checks import check_file, check_policies, check_target
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
@@ -24,6 +24,7 @@ from kernelwright.core.verdict import Contract, Precision, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kernelwright.verify.advise import Adviser
     from kernelwright.verify.by_step import StepVerdict
 
 RefArgument = Annotated[
@@ -62,6 +63,17 @@ StepsOption = Annotated[
         " `fused_operator`, and the candidate calls one function for each kernel.",
     ),
 ]
+AdviseOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="openai:URL#MODEL",
+        help="Ask a language model whether the kernels replace the reference. Its answer is shown"
+        " beside the verdict and decides nothing.",
+    ),
+]
+AdviseKeyOption = Annotated[
+    str, typer.Option(metavar="VARIABLE", help="The environment variable with the endpoint's key.")
+]
 
 
 def command(
@@ -75,6 +87,8 @@ def command(
     timeout: TimeoutOption = None,
     large: LargeOption = False,
     steps: StepsOption = False,
+    advise: AdviseOption = None,
+    advise_key: AdviseKeyOption = "OPENAI_API_KEY",
     json: JsonOption = False,
 ) -> None:
     """Judge CANDIDATE against REF.
@@ -84,6 +98,8 @@ def command(
     with progress("verify") as say:
         check_target(ref)
         check_file(candidate, "give the file with the candidate's kernels")
+        if advise is not None:
+            check_policies(advise)
         from kernelwright.verify.api import verify
         from kernelwright.verify.by_step import program_of, verify_steps
         from kernelwright.verify.judging import JudgeOptions
@@ -99,6 +115,7 @@ def command(
             timeout_s=timeout,
             large=large,
             training=None if is_eval is None else not is_eval,
+            adviser=_adviser(advise, advise_key),
             progress=say,
         )
         judged = []
@@ -116,6 +133,15 @@ def command(
         elif steps and not verdict.accepted:
             note("No kernel can be judged alone: the entry names no values of the program.")
     raise typer.Exit(0 if verdict.accepted else 1)
+
+
+def _adviser(spec: str | None, key_variable: str) -> "Adviser | None":
+    if spec is None:
+        return None
+    from kernelwright.policy.endpoint import Endpoint
+    from kernelwright.verify.advise import Adviser
+
+    return Adviser(Endpoint.parse(spec, key_variable=key_variable))
 
 
 def _print(verdict: Verdict, candidate: Path) -> None:
