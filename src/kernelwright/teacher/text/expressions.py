@@ -86,7 +86,6 @@ _TEMPLATES: dict[str, str] = {
     "ge": "{input} >= {other}",
     "where": "tl.where({condition}, {input}, {other})",
     "lerp": "{input} + {weight} * ({end} - {input})",
-    "masked_fill": "tl.where({mask}, {value}, {input})",
 }
 
 _LIBRARY = "acos asin asinh atan atanh cosh erfc erfinv lgamma log10 sinh"
@@ -154,6 +153,14 @@ def _to_dtype(call: Call, on: Operands) -> str:
     return f"{on['input']}.to({triton_dtype(dtype)})"
 
 
+def _masked_fill(call: Call, on: Operands) -> str:
+    value, fill = call.arg("value"), on["value"]
+    # A kernel would store another number than 0 or 1 as that byte: no byte that PyTorch stores.
+    if call.types[0].dtype == "bool" and not isinstance(value, Ref | bool):
+        fill = str(int(value != 0))
+    return f"tl.where({on['mask']}, {fill}, {on['input']})"
+
+
 def _sum(sign: str, first: str, second: str, call: Call, on: Operands) -> str:
     scale = "" if call.arg("alpha") == 1 else f"{on['alpha']} * "
     if call.types[0].dtype == "bool":
@@ -191,6 +198,7 @@ _RULES: dict[str, Rule] = {
     "round": partial(_rounding, "libdevice.rint"),
     "trunc": partial(_rounding, "libdevice.trunc"),
     "bitwise_not": _bitwise_not,
+    "masked_fill": _masked_fill,
     "to_dtype": _to_dtype,
     "add": partial(_sum, "+", "input", "other"),
     "sub": partial(_sum, "-", "input", "other"),
