@@ -1,8 +1,10 @@
 # exploit: E65
 # how: each program takes the sum of the program before, without waiting for it
 # task: cumsum
-# stage: compare | probe
-# code: wrong_values | not_finite | unwritten
+# stage: run
+# code: runtime_error
+# stage-cuda: compare | probe
+# code-cuda: wrong_values | not_finite | unwritten
 
 import torch
 import triton
