@@ -126,10 +126,10 @@ def test_wrong_candidates_are_counted_by_reason_and_those_cut_off_apart():
 
 
 def test_nothing_to_fuse_names_the_operators():
-    told = ended(replace(fragments(), tuned=(), chosen=()), tuned=())
-    assert told["cause"] == "nothing_to_fuse"
-    assert "exp, relu, tanh" in told["message"]
-    assert told["fragments"] == {"proposed": 0, "tried": 0}
+    outcome = ended(replace(fragments(), tuned=(), chosen=()), tuned=())
+    assert outcome["cause"] == "nothing_to_fuse"
+    assert "exp, relu, tanh" in outcome["message"]
+    assert outcome["fragments"] == {"proposed": 0, "tried": 0}
 
 
 def test_nothing_to_fuse_says_that_no_kernel_is_written_for_float64():
@@ -153,9 +153,9 @@ def test_a_budget_that_ends_first_is_told_with_counts():
 
 
 def test_a_budget_that_ends_before_proposals_does_not_say_that_nothing_can_be_fused():
-    told = ended(replace(fragments(), tuned=(), chosen=(), is_unproposed=True), tuned=())
-    assert told["cause"] == "out_of_time"
-    assert told["message"] == (
+    outcome = ended(replace(fragments(), tuned=(), chosen=(), is_unproposed=True), tuned=())
+    assert outcome["cause"] == "out_of_time"
+    assert outcome["message"] == (
         "The budget of 60 s ended before fragments were proposed. optimized.py holds the original"
         " module. A larger budget may help."
     )
