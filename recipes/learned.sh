@@ -6,8 +6,9 @@
 #   recipes/learned.sh OUT SECONDS STEP...     one step, as `supervised` or `table`
 #
 # All GPUs of the machine are used: runs that differ in seed or objective go side by side. Take OUT
-# along to the next machine. Pairs and pools cost the most. `taught` is no part of all steps: its
-# pairs of today's operators and of real modules take five hours of processor time.
+# along to the next machine. Pairs and pools cost the most. Two steps are no part of all steps:
+# `supervised` trains the model START further on the teacher's best answers, as stage 2 of the shipped
+# model did. `taught` has pairs of today's operators and of real modules: five hours of processor time.
 set -uf
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 OUT=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -19,6 +20,7 @@ JUDGES=${JUDGES:-12} # a GPU: with more judges, tasks of models fill 80 GB
 LEVELS=${LEVELS:-20:60 5:240 2:180 1:30} # programs of a pool
 POOL_S=${POOL_S:-400}   # a pool that takes longer is learned from as far as the pool is judged
 SEEDS="0 1"
+START=${START:-embedded} # the model that all trainings begin with: the one that ships, or a folder
 STAGES="[{levels={1=1},max_steps=8},{levels={1=1,2=3},max_steps=16},{levels={1=1,2=3,5=3},max_steps=16},{levels={1=1,2=3,5=3,20=2}}]"
 MODULES="torch.nn.modules transformers.models.llama transformers.models.bert transformers.models.vit
     transformers.models.convnext transformers.models.t5"
@@ -72,17 +74,17 @@ pairs() { # best answers by the cost model, and drawn answers to the same progra
     cp "$ROOT/recipes/data/best.toml" . && step pairs $KW data build best.toml --out pairs
 }
 
-best() { # name, seed, settings: the shipped model learns the best answers
-    train "$1" sft/best.toml "$2" 'data.tokens="tokens"' "${@:3}"
+best() { # name, seed, settings: START learns the best answers
+    train "$1" sft/best.toml "$2" "model.path=\"$START\"" 'data.tokens="tokens"' "${@:3}"
 }
 
 supervised() {
     local seed jobs=()
     for seed in $SEEDS; do jobs+=("best warm-$seed $seed"); done
-    pairs && side_by_side 1 "${jobs[@]}" && [ -e warm-0.done ]
+    pairs && side_by_side 1 "${jobs[@]}"
 }
 
-taught() { # the shipped model continues on today's operators, any numbers, several results, real modules
+taught() { # START continues on today's operators, any numbers, several results, real modules
     local module
     for module in $MODULES; do
         step "modules-$module" $KW data collect "$module" --out "modules/$module.jsonl" || return
@@ -128,7 +130,7 @@ offline() { # name, model, seed, pool, levels of the figures, settings
 }
 
 learned() { # at equal rollouts: the same pool, the same start, the same seeds; in this order
-    local seed grpo jobs=() start="warm-0/best"
+    local seed grpo jobs=() start=$START
     local grouped='objective.loss="grpo" objective.contrasts_right=false'
     for seed in $SEEDS; do jobs+=("offline drpo-$seed $start $seed pool-1 1,2,5,20" "expert expert-$seed $start $seed pool-1"); done
     for seed in $SEEDS; do
@@ -147,8 +149,8 @@ learned() { # at equal rollouts: the same pool, the same start, the same seeds; 
 hacking() { # the same answers, rewarded by a comparison of values alone; the figures are the full judge's
     local seed jobs=()
     mkdir -p values && { [ -e values/shards ] || cp -r pool-1/shards values/; } &&
-        pool values warm-0/best 1 1 judging.checks='"values"' judging.precision='"kernelbench"' || return
-    for seed in $SEEDS; do jobs+=("offline values-$seed warm-0/best $seed values 2,5 judging.precision=\"kernelbench\""); done
+        pool values "$START" 1 1 judging.checks='"values"' judging.precision='"kernelbench"' || return
+    for seed in $SEEDS; do jobs+=("offline values-$seed $START $seed values 2,5 judging.precision=\"kernelbench\""); done
     side_by_side 1 "${jobs[@]}"
 }
 
@@ -164,10 +166,11 @@ table() {
 }
 
 all() {
-    supervised || return
-    side_by_side 1 "figures warm-0 hf:warm-0/best" "figures warm-1 hf:warm-1/best" "figures shipped embedded" \
-        "figures shipped-mends embedded --mends 2"
-    pool pool-1 warm-0/best 1 1 choice.steps=true && learned
+    local policy=$START
+    [ -d "$START" ] && policy=hf:$START
+    pairs || return
+    side_by_side 1 "figures shipped $policy" "figures shipped-mends $policy --mends 2"
+    pool pool-1 "$START" 1 1 choice.steps=true && learned
     hacking
     side_by_side 2 plans
     [ -e expert-0.done ] && pool pool-2 expert-0/last 2 2 && side_by_side 1 "expert expert-2 expert-0/last 0 pool-1 pool-2"

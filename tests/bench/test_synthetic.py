@@ -79,6 +79,20 @@ def test_a_run_that_is_cut_short_has_the_cases_that_are_settled(tmp_path, recipe
     assert [case["code"] for case in cases(tmp_path)] == ["no_code"]
 
 
+@pytest.mark.slow
+def test_an_answer_to_an_unusable_program_has_no_case_and_the_run_says_why(tmp_path, recipe):
+    without_inputs = "def fused_operator(x0):\n    return [x0]\n"
+    programs = [replace(problem(), text=without_inputs)]
+    plan = PolicyPlan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
+    assert examine(plan, programs, print)["usage"] == 1
+    head = next(record.read(tmp_path / "records.jsonl"))
+    assert head["left"] == 1
+    assert cases(tmp_path) == []
+    [(answer, why)] = head["unusable"].items()
+    assert answer == f"{programs[0].name}/0"
+    assert "get_inputs" in why
+
+
 def test_every_candidate_is_a_job_and_their_order_is_mixed():
     problems = [problem(number=n) for n in range(1, 30)]
     given = {p.name: [{"source": "x", "schedule": ""}] * 2 for p in problems}

@@ -32,8 +32,9 @@ def run(folder, seconds=600, step="", **more):
 def test_every_step_is_done_once(tmp_path):
     calls = run(tmp_path)
     names = [" ".join(call.split()[:2]) for call in calls]
-    supervised = ["data build", *["train sft"] * 2]
-    assert names[: len(supervised)] == supervised
+    assert names[:2] == ["data build", "eval synthetic"], "no training before the first pool"
+    starts = [call for call in calls if call.startswith(("train rl", "data pool"))]
+    assert sum('.path="embedded"' in call for call in starts) == len(starts) - 1, "all but pool-2"
     assert names.count("data pool") == 3, "two writers, and values alone"
     assert names.count("train rl") == 18, "eight and one runs, two seeds"
     assert names.count("data fastest") == 3
@@ -56,8 +57,15 @@ def test_a_step_that_failed_is_done_again_and_what_needs_it_waits(tmp_path):
     assert not any("train rl" in call for call in calls)
     again = run(tmp_path)
     assert again[0].startswith("data pool")
-    assert not any("--out warm" in call for call in again)
+    assert not any(call.startswith("data build") for call in again)
     assert sum("train rl" in call for call in again) == 18
+
+
+def test_a_further_training_on_best_answers_is_a_step_of_its_own(tmp_path):
+    calls = run(tmp_path, step="supervised", START="elsewhere")
+    names = [" ".join(call.split()[:2]) for call in calls]
+    assert names == ["data build", "train sft", "train sft"]
+    assert all('model.path="elsewhere"' in call for call in calls[1:])
 
 
 def test_pairs_of_real_modules_are_a_step_of_their_own(tmp_path):

@@ -30,11 +30,12 @@ from kernelwright.core.kinds.suites import CaseLine, SuiteRunLine
 from kernelwright.core.scores import Mean, geometric_mean
 from kernelwright.report.suite.scores import beats, pass_at_ks
 from kernelwright.report.synthetic.scores import diversity, is_malformed
+from kernelwright.synth.benchmark import V1, V2
 
 KEY = ("suite", "level", "policy", "mode", "precision")
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 ANSWERS_BEGIN, ANSWERS_END = "<!-- answers:begin -->", "<!-- answers:end -->"
-"""Around the README's tables: suites that were timed, and answers that were judged alone."""
+"""Around the README's tables: suites with a search, and answers of a policy without search."""
 Key = tuple[str, ...]
 SLOWER_BELOW = 0.97
 """A delivered ratio over torch.compile below this counts as slower; nearer to 1 it may be noise."""
@@ -88,18 +89,14 @@ def write_summary(results: Path, readme: Path) -> dict[str, Any]:
     """
     groups = read_groups(results)
     text = readme.read_text(encoding="utf-8")
-    timed = {key: group for key, group in groups.items() if _is_timed(group)}
-    answers = {key: group for key, group in groups.items() if key not in timed}
-    text = _filled(text, BEGIN, END, table(timed), readme)
+    answers = {key: group for key, group in groups.items() if key[0] in (V1, V2)}
+    suites = {key: group for key, group in groups.items() if key not in answers}
+    text = _filled(text, BEGIN, END, table(suites), readme)
     text = _filled(text, ANSWERS_BEGIN, ANSWERS_END, answers_table(answers), readme)
     summary = summarize(groups)
     (results / "summary.json").write_text(json.dumps(summary, indent=1, sort_keys=True) + "\n")
     readme.write_text(text, encoding="utf-8")
     return summary
-
-
-def _is_timed(group: RowCases) -> bool:
-    return any(case.get("eager") for case in group.cases)
 
 
 def _filled(text: str, begin: str, end: str, block: str, readme: Path) -> str:
@@ -284,7 +281,7 @@ def _short(value: float) -> float:
 
 
 def table(groups: dict[Key, RowCases]) -> str:
-    """The Markdown table of suites that were timed."""
+    """The Markdown table of suites with a search."""
     if not groups:
         return "No benchmark records yet."
     lines = [
@@ -310,24 +307,25 @@ def table(groups: dict[Key, RowCases]) -> str:
 
 
 def answers_table(groups: dict[Key, RowCases]) -> str:
-    """The Markdown table of answers that were judged and not timed, a column for each level."""
+    """The Markdown table of answers to drawn programs without search. A level has two columns."""
     if not groups:
         return "No answers judged yet."
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     commits: dict[tuple[str, ...], list[str]] = {}
     for (suite, level, policy, mode, precision), group in groups.items():
-        counts = metrics(group.cases)["correct"]
+        figures = metrics(group.cases)
+        faster = _cell(figures.get("beats_eager_significant"), _out_of)
         row: tuple[str, ...] = (suite, f"{policy}, {mode}, {precision}")
-        rows.setdefault(row, {})[level] = _out_of(counts)
+        rows.setdefault(row, {})[level] = f"{_out_of(figures['correct'])} | {faster}"
         commits.setdefault(row, []).extend(group.commits)
     levels = list(dict.fromkeys(key[1] for key in groups))
     lines = [
         "| suite | policy, mode, precision"
-        f" | {' | '.join(f'correct at {x}' for x in levels)} | commit |",
-        f"| --- | --- |{' ---: |' * len(levels)} --- |",
+        f" | {' | '.join(f'correct at {x} | faster at {x}' for x in levels)} | commit |",
+        f"| --- | --- |{' ---: |' * 2 * len(levels)} --- |",
     ]
     for row, cells in rows.items():
-        shown = (*row, *(cells.get(level, "not measured") for level in levels))
+        shown = (*row, *(cells.get(level, "not measured | not measured") for level in levels))
         lines.append(f"| {' | '.join(shown)} | {named(commits[row])} |")
     return "\n".join(lines)
 

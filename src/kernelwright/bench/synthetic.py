@@ -71,7 +71,9 @@ def examine(plan: PolicyPlan, problems: Sequence[Problem], say: Say) -> Record:
         judging = {key: getattr(plan.recipe, key) for key in ("device", "grade", "timing")}
         options = head["options"] | judging
         left = sum(job.id not in verdicts for job in jobs)
-        counts = {"cases": plan.asking.samples * len(problems), "left": left}
+        counts: Record = {"cases": plan.asking.samples * len(problems), "left": left}
+        if unusable := unusable_in(plan.out / JUDGED, plan.recipe):
+            counts["unusable"] = unusable
         cases = cases_of(plan.asking, problems, answers, verdicts)
         lines = _with_commits(cases, _answered_at(plan.out / ANSWERS), judged_at(plan.out / JUDGED))
         record.rewrite(plan.out / RECORDS, [head | {"options": options} | counts, *lines])
@@ -117,6 +119,12 @@ def verdicts_in(folder: Path, recipe: JudgeRecipe) -> dict[str, tuple[str, Verdi
         for name, line in RunFolder(folder, recipe).by_id.items()
         if line["record"] == "verdict"
     }
+
+
+def unusable_in(folder: Path, recipe: JudgeRecipe) -> dict[str, str]:
+    """Job id -> why the judge cannot use the program. The answer has no verdict."""
+    settled = RunFolder(folder, recipe).by_id
+    return {id: line["usage"] for id, line in settled.items() if line["record"] == "usage"}
 
 
 def judged_at(folder: Path) -> dict[str, str]:

@@ -132,15 +132,21 @@ def test_summary_and_readme_are_rebuilt_from_the_records(place):
     assert "| 0 / 2, at worst 1.00x (task 2) | 1 / 2 | 2 / 2 | 2 / 2 | 2 / 2 | NVIDIA" in text
 
 
-def test_answers_that_were_not_timed_have_a_table_with_a_column_for_each_level(place):
+def test_answers_to_drawn_programs_have_a_table_with_columns_for_each_level(place):
     results, readme = place
     synthetic = {"suite": "synthetic-v1", "mode": "pure"}
-    cases = [case(1, level="L1", **synthetic), case(1, level="L2", correct=False, **synthetic)]
+    cases = [
+        case(1, level="L1", **synthetic),
+        case(1, level="L2", correct=False, **synthetic),
+        case(1, 1.0, 2.0, level="L5", **synthetic),
+        case(2, 2.0, 1.0, level="L5", **synthetic),
+    ]
     record.append(results / "a.jsonl", [RUN, *cases])
     write_summary(results, readme)
     table = readme.read_text().partition(ANSWERS_BEGIN)[2]
-    assert "| correct at L1 | correct at L2 |" in table
-    assert "| synthetic-v1 | teacher, pure, strict | 1 / 1 | 0 / 1 |" in table
+    assert "| correct at L1 | faster at L1 | correct at L2 |" in table
+    judged_alone = "1 / 1 | not measured | 0 / 1 | not measured"
+    assert f"| synthetic-v1 | teacher, pure, strict | {judged_alone} | 2 / 2 | 1 / 2 |" in table
 
 
 def test_a_right_kernel_that_the_search_did_not_keep_is_not_delivered():

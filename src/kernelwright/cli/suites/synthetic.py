@@ -149,7 +149,7 @@ def command(
     check_policies(policy)
     from kernelwright.bench.answers import Asking
     from kernelwright.bench.problems import ProblemSelection, problems_of
-    from kernelwright.bench.synthetic import PolicyPlan, examine
+    from kernelwright.bench.synthetic import JUDGED, PolicyPlan, examine, unusable_in
     from kernelwright.policy.policy import Sampling
     from kernelwright.search.policies import policy as policy_named
 
@@ -170,6 +170,8 @@ def command(
     with progress("eval synthetic") as say:
         summary = examine(plan, problems, say)
     _show(write_examination(folder), folder, summary, json=json)
+    for answer, why in unusable_in(folder / JUDGED, plan.recipe).items():
+        note(f"{answer}: not judged: {why}")
     raise typer.Exit(3 if summary["infra"] else 0)
 
 

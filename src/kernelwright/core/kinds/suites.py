@@ -27,6 +27,8 @@ class SuiteRunLine(TypedDict, total=False):
     """Cases that the command was asked for."""
     left: int
     """Answers that have no verdict yet."""
+    unusable: dict[str, str]
+    """Answers whose program the judge cannot use, and why; they are among those left."""
     level: str
     note: str
     """A remark that was added by hand."""
