@@ -365,3 +365,11 @@ def test_an_operand_that_is_scaled_by_zero_is_not_read(op, alpha):
     torch.manual_seed(0)
     inputs = [torch.full(shapes[0], torch.nan), *(torch.randn(shape) for shape in shapes[1:])]
     assert strays(program, inputs, write(program, limit=2)) == []
+
+
+@pytest.mark.parametrize("k", [3, 8, 20, 100])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_block_of_k_is_mostly_padding(dtype, k):
+    s, t = linear(300, 64, k, dtype=dtype)
+    for way in matmul.ways(s.program(t), "strict"):
+        assert way.write().plan[0].tiles["BLOCK_K"] < 2 * max(16, k)

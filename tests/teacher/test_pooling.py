@@ -6,6 +6,7 @@ import pytest
 import torch
 from judging import faults
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
@@ -180,8 +181,84 @@ def test_pools_to_one_element_are_reductions_that_fuse():
     assert faults(program, candidates) == []
 
 
-def test_long_windows_have_no_form():
-    assert not pooling.classify(pool("adaptive_avg_pool1d", (2, 3, 36000), output_size=(2,)))
+def rows_of(program: Program) -> list[Candidate]:
+    written = (way.write() for way in pooling.ways(program, "strict") if "STEP" in way.kind)
+    return [candidate for candidate in written if candidate is not None]
+
+
+LONG: dict[str, Callable[[], Program]] = {
+    "avg 2d": lambda: pool("avg_pool2d", IMAGE, **window(2, 7, 3)),
+    "avg 2d padded": lambda: pool("avg_pool2d", IMAGE, **window(2, 8, 3, 2)),
+    "avg 2d without padding counted": lambda: pool(
+        "avg_pool2d", IMAGE, count_include_pad=False, **window(2, 6, 4, 3)
+    ),
+    "avg 2d hanging over": lambda: pool("avg_pool2d", IMAGE, ceil_mode=True, **window(2, 5, 4)),
+    "max 2d dilated": lambda: pool(
+        "max_pool2d", IMAGE, kernel_size=(4, 5), stride=(1, 2), padding=(0, 1), dilation=(3, 2)
+    ),
+    "max 1d": lambda: pool("max_pool1d", SIGNAL, **window(1, 19, 2)),
+    "max 3d": lambda: pool("max_pool3d", VOLUME, **window(3, 4, 2, 1)),
+    "adaptive avg 3d": lambda: pool("adaptive_avg_pool3d", VOLUME, output_size=(2, 2, 3)),
+    "adaptive max 2d uneven": lambda: pool("adaptive_max_pool2d", IMAGE, output_size=(2, 3)),
+    "adaptive avg 1d of many steps": lambda: pool(
+        "adaptive_avg_pool1d", (2, 3, 5000), output_size=(2,)
+    ),
+    "adaptive max 1d in fp16": lambda: pool(
+        "adaptive_max_pool1d", SIGNAL, dtype="float16", output_size=(2,)
+    ),
+}
+
+
+@pytest.mark.parametrize("build", LONG.values(), ids=LONG)
+def test_a_long_window_as_a_row_is_right_at_every_edge(build):
+    program = build()
+    candidates = rows_of(program)
+    assert candidates[0].plan[0].loop == "window_rows"
+    assert faults(program, candidates[:1]) == []
+
+
+def test_a_long_window_is_a_row_first_and_a_short_one_is_not():
+    long = pool("adaptive_max_pool2d", (20, 30, 50, 47), output_size=(2, 2))
+    short = pool("max_pool2d", IMAGE, **window(2, 3, 2))
+    assert pooling.ways(long, "strict")[0].kind[:2] == ("BLOCK", "STEP")
+    assert not any("STEP" in way.kind for way in pooling.ways(short, "strict"))
+    many = pool("adaptive_max_pool2d", (2000, 64, 20, 20), output_size=(2, 2))
+    assert "STEP" not in pooling.ways(many, "strict")[0].kind, "every thread has an output"
+
+
+def test_windows_beyond_one_thread_are_rows_alone():
+    program = pool("adaptive_avg_pool1d", (2, 3, 36000), output_size=(2,))
+    assert {way.kind for way in pooling.ways(program, "strict")} == {("BLOCK", "STEP", "num_warps")}
+    assert pooling.ways(program, "strict")[0].write().plan[0].tiles["BLOCK"] == 1, "few outputs"
+    last = pool("adaptive_avg_pool2d", (2, 3, 200, 200), Layout.CHANNELS_LAST, output_size=(2, 2))
+    assert not pooling.classify(last)
+
+
+@pytest.mark.parametrize("op", ["avg_pool2d", "max_pool2d"])
+def test_what_surrounds_a_row_is_fused(op):
+    b = Builder()
+    x, plane = b.input(TensorType(IMAGE)), b.input(TensorType((13, 11)))
+    bias = b.input(TensorType((1, 5, 1, 1)))
+    [t] = b.call("exp", input=b.call("add", input=x, other=plane)[0])
+    [p] = b.call(op, input=t, **window(2, 5, 3, 2))
+    [u] = b.call("add", input=p, other=bias)
+    program = b.program([b.call("tanh", input=u)[0], u])
+    assert faults(program, rows_of(program)[:1]) == []
+
+
+def test_a_row_passes_nan_on():
+    b = Builder()
+    [t] = b.call("log", input=b.input(TensorType(IMAGE)))  # NaN for negative elements
+    program = b.program(b.call("adaptive_max_pool2d", input=t, output_size=(2, 2)))
+    assert faults(program, rows_of(program)[:1]) == []
+
+
+def test_rows_fit_hopper_without_spills():
+    program = pool("adaptive_avg_pool2d", (64, 64, 56, 56), output_size=(3, 3))
+    [usage] = compile_check(
+        rows_of(program)[0].source, [torch.empty(64, 64, 56, 56, device="meta")]
+    ).kernels.values()
+    assert usage.spills == 0
 
 
 def test_the_favourites_fit_hopper_without_spills():
@@ -195,7 +272,8 @@ def test_the_favourites_fit_hopper_without_spills():
 
 def test_a_long_window_is_a_loop_that_compiles_at_once():
     program = pool("adaptive_avg_pool1d", (128, 1024), output_size=(2,))
-    source = write(program, limit=1, seed=0, precision="strict")[0].source
+    walked = next(way for way in pooling.ways(program, "strict") if "STEP" not in way.kind)
+    source = walked.write().source
     assert "for dw in range(KW):" in source  # unrolled, compiling takes minutes
     compile_check(source, [torch.empty(128, 1024, device="meta")])
 

@@ -20,6 +20,8 @@ _FLOPS_PER_S = {
 }  # fmt: skip
 """The FLOPs a second that a large Triton product reaches on an H200; "half" stands for fp16 and
 bf16 factors."""
+_LEAST_K = 16
+"""The least BLOCK_K of `tl.dot`."""
 _WALKED = 1.05
 """Time of programs that walk many tiles, over that of one program a tile."""
 
@@ -50,21 +52,30 @@ def power_of_two(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def tile_schedules(product: Product, mode: str) -> Iterator[ProductSchedule]:
-    """Yields the tiles that make sense at the product's sizes, in one precision mode.
+def tile_schedules(product: Product, mode: str) -> list[ProductSchedule]:
+    """The tiles that make sense at the product's sizes, in one precision mode.
 
     Args:
         mode: a `tl.dot` precision, or ROUNDED.
     """
-    m, n = product.lengths["m"], product.lengths["n"]
+    # Two tiles of the table can be equal after K has cut them.
+    return list(dict.fromkeys(_tile_schedules(product, mode)))
+
+
+def _tile_schedules(product: Product, mode: str) -> Iterator[ProductSchedule]:
+    m, n, k = (product.lengths[axis] for axis in ("m", "n", "k"))
+    # A longer block would be padding: a product over 8 elements computed 128 (`matmul`, bfloat16).
+    longest_k = max(_LEAST_K, power_of_two(k))
     for block_m, block_n, units, warps, stages in _tiles_for(product, mode):
+        # Units are bytes, so one table serves elements of two and of four bytes.
+        block_k = min(units * 64 // product.element_bytes, longest_k)
         schedule = ProductSchedule(
             block_m=block_m,
             block_n=block_n,
-            # Units are bytes, so one table serves elements of two and of four bytes.
-            block_k=units * 64 // product.element_bytes,
+            block_k=block_k,
             num_warps=warps,
-            num_stages=stages,
+            # With one block of K, there is nothing to load ahead.
+            num_stages=stages if k > block_k else 2,
             # Walking in groups of eight changes the order only if there are at least two groups.
             group_m=8 if block_m * 16 <= m else 1,
             precision=mode,

@@ -2,6 +2,7 @@
 
 Two forms: "flat", a block of outputs in memory order; "plane", a tile of channels x pixels. The
 second is for inputs and outputs of different layouts: each has one side of the tile in its order.
+`pool_rows` has a third form, for long windows.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from math import prod
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.reduction.accumulators import functions
 from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.text.scope import launch_order
 from kernelwright.teacher.text.value_sizes import ValueSizes, measure
@@ -31,8 +33,8 @@ from kernelwright.teacher.window.slide import POOLS, Slide, slides
 _MAX_UNROLLED = 32
 """Windows of more elements are unrolled along the innermost dimension only, and not there either
 where it is longer by itself: 512 steps take minutes to compile."""
-_MAX_WINDOW = 1 << 13
-"""Longer windows need several threads an output."""
+MAX_WALKED = 1 << 13
+"""The most elements of a window that one thread walks."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class WindowPool:
         return next(self.call.refs())
 
     @property
+    def length(self) -> int:
+        """The number of elements of a window; of an adaptive pool, the most that it has."""
+        return prod(slide.kernel for slide in self.window)
+
+    @property
     def outer(self) -> tuple[str, ...]:
         """Symbols of the dimensions before the spatial ones."""
         # An input without a batch has channels only; an input without both has spatial dimensions
@@ -72,16 +79,17 @@ def find(program: Program) -> WindowPool:
     """The program's one pool.
 
     Raises:
-        NotWritable: the program has no pool or several, or windows of more than _MAX_WINDOW
-            elements.
+        NotWritable: the program has no pool or several, or longer windows than MAX_WALKED in an
+            input that is not contiguous.
     """
     call = the_only(program, lambda call: call.op in POOLS, "pools")
     kind, spatial = POOLS[call.op]
     source = program.type_of(next(call.refs()))
     window = tuple(slides(call, source.shape[source.rank - spatial :]))
-    if prod(slide.kernel for slide in window) > _MAX_WINDOW:
-        raise NotWritable("a long window: a reduction")
-    return WindowPool(program, call, kind, window, source)
+    pool = WindowPool(program, call, kind, window, source)
+    if pool.length > MAX_WALKED and source.layout is not Layout.CONTIGUOUS:
+        raise NotWritable("a long window in channels-last")
+    return pool
 
 
 class PoolKernel(TileProgram):
@@ -109,11 +117,11 @@ class PoolKernel(TileProgram):
         )
         side = Side(pool.value, (*self.index[: len(self.index) - spatial], *inner))
         self.texts = ValueSizes(pool.program, self._sizes(side))
-        self.leaves = any(slide.axis.bound for slide in pool.window)
-        """Whether windows may hang over an edge of the input: each step then has its own mask."""
         self.neutral = 'float("-inf")' if pool.kind == "max" else "0.0"
         # Positions along the window are axes of the loop, so their masks come with the loads.
-        view = {**self.view, **{slide.at: slide.axis for slide in pool.window}}
+        view = self._loop_view()
+        self.leaves = any(view[slide.at].tests for slide in pool.window)
+        """Whether positions may be invalid: each step then has its own mask."""
         self.inside = mask(list(view), view)
         axes = [slide.at for slide in pool.window]
         self.loop = self.body(view, inside=self.inside, loop=axes, tag="_in")
@@ -121,8 +129,12 @@ class PoolKernel(TileProgram):
         self.starts = [
             line
             for slide, [term] in zip(pool.window, self.index[-spatial:], strict=True)
-            for line in slide.start(position(term, view))
+            for line in slide.start(position(term, self.view))
         ]
+
+    def _loop_view(self) -> dict[str, AxisText]:
+        """The axes in the loop over windows."""
+        return {**self.view, **{slide.at: slide.axis for slide in self.pool.window}}
 
     def candidate(self) -> Candidate:
         """The candidate: one kernel for the pool and all calls around it.
@@ -136,7 +148,6 @@ class PoolKernel(TileProgram):
         body.place(self.call.outputs[0], self.index, "pooled")
         body.follow(self.after())
         end = finish(body, program.outputs)
-        shape = "(BLOCK_C, BLOCK_P)" if self.is_plane else "(BLOCK,)"
         # One variable `inside` serves two masks. If windows can leave the input, each step sets it
         # for its own loads, so the mask of the outputs is set again after the loop.
         lines = [
@@ -146,19 +157,23 @@ class PoolKernel(TileProgram):
             *self.starts,
             *([f"inside = {edge}"] if not self.leaves else []),
             *self.loop.before,
-            f"pooled = tl.full({shape}, {self.neutral}, dtype=tl.float32)",
-            *self._nested(),
+            *self._gathered_windows(),
             *self._divided(),
             *([f"inside = {edge}"] if self.leaves else []),
             *end[len(parts(view)) :],
         ]
-        loop = "window_plane" if self.is_plane else "window"
         slides = self.pool.window
         computed = {name: text for slide in slides for name, text in slide.constants.items()}
         kernel = self.kernel(
-            self.blocks, loop, program.calls, lines, self._grid(), computed=computed
+            self.blocks, self.loop_name, program.calls, lines, self._grid(), computed=computed
         )
-        return self.assembled([kernel], out_buffers(body, program.outputs))
+        extra = "".join(functions(lines))
+        return self.assembled([kernel], out_buffers(body, program.outputs), extra=extra)
+
+    @property
+    def loop_name(self) -> str:
+        """The plan's name of the loop."""
+        return "window_plane" if self.is_plane else "window"
 
     # Indices and sizes
 
@@ -220,10 +235,15 @@ class PoolKernel(TileProgram):
         # PyTorch's max pools pass NaN on; `tl.maximum` drops NaN by default.
         return f"pooled = tl.maximum(pooled, {element}, propagate_nan=tl.PropagateNan.ALL)"
 
+    def _gathered_windows(self) -> list[str]:
+        """The lines that reduce the windows to `pooled`."""
+        shape = "(BLOCK_C, BLOCK_P)" if self.is_plane else "(BLOCK,)"
+        return [f"pooled = tl.full({shape}, {self.neutral}, dtype=tl.float32)", *self._nested()]
+
     def _nested(self) -> list[str]:
         """The lines of a step inside one loop for each dimension of the window."""
         window = self.pool.window
-        is_short = prod(slide.kernel for slide in window) <= _MAX_UNROLLED
+        is_short = self.pool.length <= _MAX_UNROLLED
         lines: list[str] = []
         indent = ""
         for slide in window:
@@ -233,8 +253,12 @@ class PoolKernel(TileProgram):
                 lines.append(indent + header)
                 indent += "    "
             lines.append(indent + place)
+        return lines + [indent + line for line in self.step_lines()]
+
+    def step_lines(self) -> list[str]:
+        """The lines of one step of the loop, after its positions."""
         inside = [f"inside = {self.inside}"] if self.leaves else []
-        return lines + [indent + line for line in (*inside, *self.loop.lines, self._gathered())]
+        return [*inside, *self.loop.lines, self._gathered()]
 
     def _divided(self) -> list[str]:
         """The lines that divide a sum by the number of elements that the average counts."""
