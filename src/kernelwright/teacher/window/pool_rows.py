@@ -55,16 +55,12 @@ class RowPoolKernel(PoolKernel):
         """The lines that compute the positions of the tile's elements along each dimension."""
         lines, window = [], self.pool.window
         for place, slide in enumerate(window):
-            inner = (
-                times(*(one.length for one in window[place + 1 :])) if window[place + 1 :] else "1"
-            )
+            inner = times("1", *(one.length for one in window[place + 1 :]))
             text = "step" if inner == "1" else f"step // {factor(inner)}"
             if place > 0:
                 text += f" % {slide.length}"
             if slide.dilation not in (None, 1):
-                text = (
-                    f"({text}) * {slide.dilation}" if " " in text else f"{text} * {slide.dilation}"
-                )
+                text += f" * {slide.dilation}"
             lines.append(f"{slide.at} = {slide.at}_start[:, None] + {text}")
         return lines
 

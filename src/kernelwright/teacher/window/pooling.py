@@ -26,6 +26,7 @@ _THREADS = 2048 * NUM_SMS
 _SHORT = 16
 """Windows of fewer elements are no rows: most of a tile would be divisions."""
 _LONGEST_STEP = 1024
+"""The most elements of a window that are loaded at once."""
 
 
 def classify(program: Program) -> bool:
@@ -62,12 +63,11 @@ def _blocks_of(pool: WindowPool) -> list[TileChoice]:
         )
         for channels, pixels, warps in _PLANES
     ]
-    if pool.length >= _SHORT and pool.source.layout is Layout.CONTIGUOUS:
-        rows = _rows_of(pool)
-        is_idle = pool.out.numel < _THREADS
-        flat = rows + flat if pool.length >= _LONG and is_idle else flat + rows
     if pool.length > MAX_WALKED:
-        return rows
+        return _rows_of(pool)
+    if pool.length >= _SHORT and pool.source.layout is Layout.CONTIGUOUS:
+        rows, is_idle = _rows_of(pool), pool.out.numel < _THREADS
+        flat = rows + flat if pool.length >= _LONG and is_idle else flat + rows
     layouts = {pool.program.type_of(name).layout for name in pool.program.outputs}
     layouts |= {pool.source.layout}
     # Pixels are then neighbours on both sides, so a plane gains nothing.
