@@ -42,17 +42,33 @@ def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("refine", [False, True], ids=["distilled", "refines Inductor"])
-def test_the_shipped_model_behind_a_server_writes_a_pair(served_embedded, tmp_path, refine):
+def test_the_shipped_model_behind_a_server_writes_a_pair(served_embedded, tmp_path):
     """A model that really answers: what it writes is judged, and becomes a pair."""
+    options = {"model": served_embedded, "max_tokens": 700, "temperature": 0.1}
+    pair = only_pair(options, tmp_path)
+    assert json.loads(pair["provenance"])["refines"] is False
+
+
+@pytest.mark.slow
+def test_a_refinement_of_inductors_code_is_judged_and_becomes_a_pair(server, tmp_path):
+    """The answer is fixed: the shipped model knows requests of its training alone."""
+    model = f"openai:{server.url}#{server.replying(answer_text(RELU))}"
+    pair = only_pair({"model": model, "refine": True}, tmp_path)
+    assert json.loads(pair["provenance"])["refines"] is True
+    (request,) = server.asked(model.partition("#")[2])
+    assert "TorchInductor compiles this program" in request["messages"][-1]["content"]
+
+
+def only_pair(options, tmp_path):
+    """The pair of one program, as a data set that a model of these options answers."""
     path = program_file(tmp_path / "programs.jsonl", PROGRAMS[:1])
-    options = {"model": served_embedded, "max_tokens": 700, "temperature": 0.1, "refine": refine}
     part = {"name": "asked", "source": "llm", "file": str(path), "options": options}
     made = recipe(part, verify={"device": "cpu"}, validation=0.0)
     summary = build(made, tmp_path / "set", 1)
+    assert summary["pairs"] == 1, summary
     (pair,) = record.read(tmp_path / "set" / "train.jsonl")
-    assert (pair["source"], pair["verdict"]) == ("llm", "ok"), summary
-    assert json.loads(pair["provenance"])["refines"] is refine
+    assert (pair["source"], pair["verdict"]) == ("llm", "ok")
+    return pair
 
 
 @pytest.mark.parametrize("text", [None, "{", "{}"], ids=["gone", "broken", "another"])
