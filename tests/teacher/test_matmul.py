@@ -9,6 +9,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.program import Init, Program, Ref
 from kernelwright.teacher.contraction import writer as matmul
+from kernelwright.teacher.contraction.elements import elements
 from kernelwright.teacher.writer import write
 
 
@@ -373,3 +374,48 @@ def test_no_block_of_k_is_mostly_padding(dtype, k):
     s, t = linear(300, 64, k, dtype=dtype)
     for way in matmul.ways(s.program(t), "strict"):
         assert way.write().plan[0].tiles["BLOCK_K"] < 2 * max(16, k)
+
+
+def small_products(*, dtype: str = "float32", k: int = 5) -> Program:
+    s = Sketch()
+    a, b = s.input(3, 50, 4, k, dtype=dtype), s.input(50, k, 6, dtype=dtype)
+    bias = s.input(4, 1, dtype=dtype)
+    return s.program(s.relu(s.add(s.matmul(s.sigmoid(a), b), bias)))
+
+
+def small_products_of_views() -> Program:
+    s = Sketch()
+    q, k = s.input(30, 7, 12), s.input(30, 9, 2, 6)
+    flat = s.reshape(k, shape=(30, 9, 12))
+    return s.program(s.bmm(q, s.transpose(flat, dim0=1, dim1=2)))
+
+
+def small_baddbmm() -> Program:
+    s = Sketch()
+    c, a, b = s.input(40, 3, 2), s.input(40, 3, 11), s.input(40, 11, 2)
+    return s.program(s.tanh(s.baddbmm(c, a, b, beta=0.5, alpha=2)))
+
+
+SMALL = {
+    "broadcast batch": small_products,
+    "float16": lambda: small_products(dtype="float16"),
+    "bfloat16": lambda: small_products(dtype="bfloat16", k=70),
+    "views": small_products_of_views,
+    "operand added": small_baddbmm,
+}
+
+
+@pytest.mark.parametrize("build", SMALL.values(), ids=SMALL)
+def test_a_batch_of_small_products_is_right_element_by_element(build):
+    program = build()
+    way = next(way for way in matmul.ways(program, "strict") if way.kind[0] is elements)
+    assert faults(program, [way.write()]) == []
+
+
+def test_many_small_products_are_elements_first_and_larger_ones_never():
+    s = Sketch()
+    many = s.program(s.matmul(s.input(2, 2048, 124, 4, 4), s.input(2, 1, 124, 4, 4)))
+    assert write(many, limit=1, seed=0)[0].plan[0].loop == "elements"
+    s = Sketch()
+    larger = s.program(s.bmm(s.input(500, 17, 8), s.input(500, 8, 4)))
+    assert elements not in {way.kind[0] for way in matmul.ways(larger, "strict")}

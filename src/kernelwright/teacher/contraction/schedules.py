@@ -12,6 +12,8 @@ NUM_SMS = 132
 TILED_BYTES_PER_S = 4.3e12
 """90% of the 4.8 TB/s that an H200 has by its data sheet. Ranks tiles of one product only, and is
 no measured throughput as that of the cost model."""
+L1_BYTES_PER_S = 20e12
+"""The bytes a second that loads that hit L1 bring on an H200, all SMs together."""
 SHARED_BYTES = 227 << 10
 """The shared memory of one program on Hopper."""
 _FLOPS_PER_S = {

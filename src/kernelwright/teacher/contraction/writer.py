@@ -13,11 +13,13 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.programs.traffic import LAUNCH_S
 from kernelwright.teacher.contraction.contraction import CONTRACTIONS, Contraction, find
+from kernelwright.teacher.contraction.elements import elements
 from kernelwright.teacher.contraction.forms import tile_forms
 from kernelwright.teacher.contraction.parts import ProductSchedule
 from kernelwright.teacher.contraction.row_reduce import reduces_rows, row_reduce
 from kernelwright.teacher.contraction.rows import rows
 from kernelwright.teacher.contraction.schedules import (
+    L1_BYTES_PER_S,
     NUM_SMS,
     TILED_BYTES_PER_S,
     estimate_s,
@@ -40,6 +42,10 @@ times that of PyTorch's fp32 (4.2e-6 against 1.6e-6 at K = 8192), and tf32x3's i
 
 # BLOCK_M (rows), BLOCK_K, num_warps of products with a vector
 _ROW_TILES = ((1, 2048, 4), (4, 512, 4), (16, 128, 4), (64, 32, 4), (8, 1024, 8))
+_ELEMENTS = ((256, 4), (512, 4), (1024, 8), (128, 4))
+"""BLOCK and num_warps of batches of small products."""
+_SMALL = 16
+"""The most rows and columns of a small product: those of the smallest tile of tensor cores."""
 
 
 def classify(program: Program) -> bool:
@@ -79,6 +85,16 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
                     block_m=block, block_n=1, block_k=block_k, num_warps=warps, num_stages=1,
                     why=why,
                 )  # fmt: skip
+    is_small = "b" in product.lengths and max(m, n) <= _SMALL and min(m, n) > 1
+    if is_small and not reduces_rows(product):
+        for block, warps in _ELEMENTS:
+            why = (
+                "small products: a tile would be mostly padding, so elements are sums of their own"
+            )
+            yield (
+                elements,
+                ProductSchedule(block_m=block, block_n=1, block_k=0, num_warps=warps, why=why),
+            )
     if not product.has_tiles:
         return
     modes = _PRECISIONS[precision] if product.dtype == "float32" else ("ieee",)
@@ -97,6 +113,11 @@ def _estimate_s(product: Contraction, form: Form, schedule: ProductSchedule) -> 
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     k, batches = product.lengths["k"], product.lengths.get("b", 1)
     memory_s = batches * (m * k + k * n + m * n) * product.element_bytes / TILED_BYTES_PER_S
+    if form is elements:
+        num_elements = batches * m * n
+        idle = max(1.0, NUM_SMS * schedule.block_m / num_elements)
+        loads_s = 2 * num_elements * k * product.element_bytes / L1_BYTES_PER_S
+        return LAUNCH_S + idle * max(memory_s, loads_s)
     if form is not rows:
         return estimate_s(product, schedule, memory_s)
     programs = batches * ceil(max(m, n) / schedule.block_m)

@@ -16,6 +16,7 @@ from kernelwright.programs.traffic import LAUNCH_S
 from kernelwright.teacher.contraction.forms import TileForm, tile_forms, tiled
 from kernelwright.teacher.contraction.parts import ROUNDED, ProductSchedule
 from kernelwright.teacher.contraction.schedules import (
+    L1_BYTES_PER_S,
     TILED_BYTES_PER_S,
     estimate_s,
     tile_schedules,
@@ -62,8 +63,6 @@ _OF_A_FORM = 3
 cores and of CUDA cores cannot be compared there, so ways of both forms are measured."""
 _MAX_DIRECT = 8
 """The most channels that a group takes for a direct sum."""
-_L1_BYTES_PER_S = 20e12
-"""The bytes a second that loads that hit L1 bring on an H200, all SMs together."""
 _FMA_PER_S = 25e12
 """Products that CUDA cores add on an H200, at three quarters of what they could."""
 _COPY_BYTES_PER_S = 1.9e12
@@ -341,7 +340,7 @@ def _estimate_s(item: _Item) -> float:
 def _direct_s(product: Direct, schedule: ProductSchedule, num_taps: int) -> float:
     """Seconds of a direct sum: loads from L1, or for a dense tile the slower of loads and sums."""
     products = float(product.out.numel * product.counts.taken * num_taps)
-    loaded_s = products * product.element_bytes / _L1_BYTES_PER_S
+    loaded_s = products * product.element_bytes / L1_BYTES_PER_S
     if not product.is_dense(schedule):
         return loaded_s
     num_made = product.counts.made
