@@ -24,6 +24,7 @@ START=${START:-embedded} # the model that all trainings begin with: the one that
 STAGES="[{levels={1=1},max_steps=8},{levels={1=1,2=3},max_steps=16},{levels={1=1,2=3,5=3},max_steps=16},{levels={1=1,2=3,5=3,20=2}}]"
 MODULES="torch.nn.modules transformers.models.llama transformers.models.bert transformers.models.vit
     transformers.models.convnext transformers.models.t5"
+[ -d "$START" ] && START=$(cd "$START" && pwd)
 cd "$OUT" || exit
 
 left() { # [most]: seconds of the time that is left, at most so many
@@ -160,7 +161,7 @@ plans() { # the same pairs without plans
 
 table() {
     local name
-    for name in shipped-mends {warm,drpo,expert,grpo,hrd,mixed,drpo-power,stages,fixed,by-kernel,values,code}-{0,1} expert-2 taught; do
+    for name in shipped-mends {drpo,expert,grpo,hrd,mixed,drpo-power,stages,fixed,by-kernel,values,code}-{0,1} expert-2 taught; do
         [ -e "figures/$name/records.jsonl" ] && echo "$name" && $KW eval compare figures/shipped "figures/$name"
     done
 }

@@ -5,8 +5,10 @@ import json
 import pytest
 from cli_runs import RELU, write_programs
 
-from kernelwright.cli.suites.synthetic import parse_levels
+from kernelwright.cli.suites.synthetic import _show, parse_levels
+from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.report.synthetic.page import Examination
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,13 @@ def test_the_teacher_answers_programs_and_the_same_command_resumes(run, evaluate
     assert "pass@1" in done.out
     assert run("report", tmp_path).code == 0
     assert (tmp_path / "report.html").is_file()
+
+
+def test_answers_that_the_judge_cannot_use_are_named_with_the_reason(tmp_path, capsys):
+    head = {"record": "run", "left": 1, "unusable": {"set/L1/71/0": "the reference overflows"}}
+    record.append(tmp_path / "records.jsonl", [head])
+    _show(Examination(head, {}), tmp_path, {"infra": 0, "usage": 1}, json=True)
+    assert "set/L1/71/0: the reference overflows" in capsys.readouterr().err
 
 
 def test_several_greedy_answers_are_refused_before_anything_is_written(evaluate, tmp_path):

@@ -67,12 +67,13 @@ def examine(plan: PolicyPlan, problems: Sequence[Problem], say: Say) -> Record:
     try:
         return _judge(plan, jobs, say)
     finally:  # of a run that is cut short, what is there
-        verdicts = verdicts_in(plan.out / JUDGED, plan.recipe)
+        settled = RunFolder(plan.out / JUDGED, plan.recipe).by_id
+        verdicts = _verdicts_of(settled)
         judging = {key: getattr(plan.recipe, key) for key in ("device", "grade", "timing")}
         options = head["options"] | judging
         left = sum(job.id not in verdicts for job in jobs)
         counts: Record = {"cases": plan.asking.samples * len(problems), "left": left}
-        if unusable := unusable_in(plan.out / JUDGED, plan.recipe):
+        if unusable := {id: line["usage"] for id, line in settled.items() if "usage" in line}:
             counts["unusable"] = unusable
         cases = cases_of(plan.asking, problems, answers, verdicts)
         lines = _with_commits(cases, _answered_at(plan.out / ANSWERS), judged_at(plan.out / JUDGED))
@@ -114,17 +115,15 @@ def jobs_of(problems: Sequence[Problem], answers: Answers) -> Iterator[Job]:
 
 def verdicts_in(folder: Path, recipe: JudgeRecipe) -> dict[str, tuple[str, Verdict]]:
     """Job id -> (digest of the judged texts, verdict)."""
+    return _verdicts_of(RunFolder(folder, recipe).by_id)
+
+
+def _verdicts_of(settled: Mapping[str, Record]) -> dict[str, tuple[str, Verdict]]:
     return {
         name: (line["content"], Verdict.from_json(dict(line["verdict"])))
-        for name, line in RunFolder(folder, recipe).by_id.items()
+        for name, line in settled.items()
         if line["record"] == "verdict"
     }
-
-
-def unusable_in(folder: Path, recipe: JudgeRecipe) -> dict[str, str]:
-    """Job id -> why the judge cannot use the program. The answer has no verdict."""
-    settled = RunFolder(folder, recipe).by_id
-    return {id: line["usage"] for id, line in settled.items() if line["record"] == "usage"}
 
 
 def judged_at(folder: Path) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Faults that the text of an answer shows without a run: undefined names, and shapes of another
 rank.
 
-A quarter of the embedded model's wrong answers to programs of twenty calls fail in this way. A
-model can write such an answer again from the fault on (`policy.mending`).
+A third of the embedded model's wrong answers to synthetic-v1 fail in this way. A model
+can write such an answer again from the fault on (`policy.mending`).
 """
 
 import ast

@@ -29,11 +29,12 @@ from kernelwright.cli.options import (
     number_option,
     out_option,
 )
+from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Precision
-from kernelwright.report.suite.page import PAGE
+from kernelwright.report.suite.page import PAGE, RECORDS
 from kernelwright.report.synthetic.page import (
     Examination,
     answers,
@@ -149,7 +150,7 @@ def command(
     check_policies(policy)
     from kernelwright.bench.answers import Asking
     from kernelwright.bench.problems import ProblemSelection, problems_of
-    from kernelwright.bench.synthetic import JUDGED, PolicyPlan, examine, unusable_in
+    from kernelwright.bench.synthetic import PolicyPlan, examine
     from kernelwright.policy.policy import Sampling
     from kernelwright.search.policies import policy as policy_named
 
@@ -170,8 +171,6 @@ def command(
     with progress("eval synthetic") as say:
         summary = examine(plan, problems, say)
     _show(write_examination(folder), folder, summary, json=json)
-    for answer, why in unusable_in(folder / JUDGED, plan.recipe).items():
-        note(f"{answer}: not judged: {why}")
     raise typer.Exit(3 if summary["infra"] else 0)
 
 
@@ -198,6 +197,8 @@ def _show(examination: Examination, folder: Path, summary: Record, *, json: bool
         note(f"report  {folder / PAGE}")
     if left:
         note(f"{left} answers could not be judged")
+        for answer, why in next(record.read(folder / RECORDS)).get("unusable", {}).items():
+            note(f"{answer}: {why}")
 
 
 def _print(examination: Examination) -> None:

@@ -1,8 +1,8 @@
 """Many small products: programs own elements of the result, and each element is a sum of its own.
 
-Tiles of the tensor cores have 16 rows and columns at least. Half a million products of 4 x 4 were
-as many programs, each with a tile of 16 x 32, and took five times as long as PyTorch's. Here a
-program owns neighbouring elements of many products. Threads read the same factors, from L1.
+Tiles of the tensor cores have 16 rows and columns at least. So half a million products of 4 x 4
+would be as many programs, each with a tile of 16 x 32. Here a program owns neighbouring elements of
+many products. Threads read the same factors, from L1.
 """
 
 from dataclasses import replace
@@ -10,19 +10,12 @@ from dataclasses import replace
 from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.contraction.contraction import Contraction
 from kernelwright.teacher.contraction.parts import ProductSchedule
-from kernelwright.teacher.text.expressions import NotWritable
 from kernelwright.teacher.tile.index import AxisText, parts
 from kernelwright.teacher.tile.program import finish, out_buffers
 
 
 def elements(product: Contraction, schedule: ProductSchedule) -> Candidate:
-    """One kernel for a batch of products: a block of elements and a loop over "k".
-
-    Raises:
-        NotWritable: the product has no batch, or a factor is a vector.
-    """
-    if not {"b", "m", "n"} <= product.lengths.keys():
-        raise NotWritable("not a batch of products of matrices")
+    """One kernel for a batch of products of matrices: a block of elements and a loop over "k"."""
     # Only the batch's position can lie behind the end: the others are remainders.
     view = {"b": AxisText("pid_b", "", "B"), "m": AxisText("offs_m"), "n": AxisText("offs_n")}
     loop = product.body({**view, "k": AxisText("k")}, loop=("k",))
