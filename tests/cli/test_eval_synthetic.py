@@ -44,7 +44,7 @@ def test_the_teacher_answers_programs_and_the_same_command_resumes(run, evaluate
 def test_answers_that_the_judge_cannot_use_are_named_with_the_reason(tmp_path, capsys):
     head = {"record": "run", "left": 1, "unusable": {"set/L1/71/0": "the reference overflows"}}
     record.append(tmp_path / "records.jsonl", [head])
-    _show(Examination(head, {}), tmp_path, {"infra": 0, "usage": 1}, json=True)
+    _show(Examination(run=head, suites={}), tmp_path, {"infra": 0, "usage": 1}, json=True)
     assert "set/L1/71/0: the reference overflows" in capsys.readouterr().err
 
 
