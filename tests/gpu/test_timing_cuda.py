@@ -12,7 +12,7 @@ from kernelwright.programs.text import parse
 from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.timing.cuda_timer import PAUSE_MS, pooled_streams, stopwatch
+from kernelwright.timing.cuda_timer import PAUSE_MS, Pause, pooled_streams, stopwatch
 from kernelwright.timing.stats import ratio_interval
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import JudgeOptions, Rules
@@ -383,11 +383,30 @@ def test_launches_do_not_count_behind_a_pause():
     x, time_cold = torch.randn(1 << 20, device="cuda"), stopwatch()
     with gpu_lock(0):
         paused_ms, plain_ms = (
-            median(time_cold(lambda: launched_late(x), pause_ms)[0] for _ in range(9))
+            median(time_cold(lambda: launched_late(x), pause_ms).time_ms for _ in range(9))
             for pause_ms in (PAUSE_MS, 0.0)
         )
     assert paused_ms < 0.03
     assert plain_ms > 0.1
+
+
+def test_many_launches_do_not_count_where_the_pause_adapts():
+    """Twenty launches beside busy processors take longer than the usual pause."""
+    x, time_cold, pause = torch.randn(1 << 20, device="cuda"), stopwatch(), Pause()
+
+    def many():
+        for _ in range(5):
+            result = launched_late(x)
+        return result
+
+    with gpu_lock(0):
+        many()
+        short_ms = median(time_cold(many, pause.ms).time_ms for _ in range(9))
+        pause.note(time_cold(many, pause.ms).queued_ms)
+        pause.adapt()
+        long_ms = median(time_cold(many, pause.ms).time_ms for _ in range(9))
+    assert pause.ms > 5 * 1e3 * BUSY_S
+    assert long_ms < 0.1 < short_ms
 
 
 @pytest.mark.parametrize("priority", [0, -1, -3])
@@ -403,8 +422,8 @@ def test_work_on_another_stream_begins_with_the_call(priority):
         return result
 
     with gpu_lock(0):
-        plain_ms = median(time_cold(lambda: heavy @ heavy, PAUSE_MS)[0] for _ in range(9))
-        ahead_ms = median(time_cold(ahead, PAUSE_MS)[0] for _ in range(9))
+        plain_ms = median(time_cold(lambda: heavy @ heavy, PAUSE_MS).time_ms for _ in range(9))
+        ahead_ms = median(time_cold(ahead, PAUSE_MS).time_ms for _ in range(9))
     assert ahead_ms > 0.9 * plain_ms
 
 

@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from itertools import cycle
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from kernelwright.sandbox.guest import timed
 from kernelwright.sandbox.guest.timed import Replays, Timer, covered, own_share
-from kernelwright.timing.cuda_timer import PAUSE_MS
+from kernelwright.timing.cuda_timer import PAUSE_MS, ColdCall
 
 
 class Graph:
@@ -33,11 +34,11 @@ def capture(call, refresh):
 
 @pytest.fixture
 def timer(monkeypatch):
-    pauses_ms = []
+    pauses_ms, queued_ms = [], cycle([0.3, 0.1])
 
     def time_cold(call, pause_ms):
         pauses_ms.append(pause_ms)
-        return 1.0, call()
+        return ColdCall(1.0, next(queued_ms), call())
 
     monkeypatch.setattr(timed, "stopwatch", lambda: time_cold)
     monkeypatch.setattr(timed, "capture", capture)
@@ -71,6 +72,9 @@ def test_several_calls_add_up(timer):
     timer.ready(lambda: calls.append(1), [])
     assert timer.time(is_idle=False, repeats=4, pause_ms=0.0) == 4.0
     assert len(calls) == 4
+    assert timer.queued_ms == 0.3
+    timer.time(is_idle=True, repeats=1, pause_ms=0.0)
+    assert timer.queued_ms == 0.0
 
 
 def test_idle_calls_have_the_same_pause(timer):

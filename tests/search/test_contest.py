@@ -17,6 +17,7 @@ from kernelwright.search.contest import side_by_side
 from kernelwright.search.contest.contest import LEAST_S, Contest, hold_contest
 from kernelwright.search.contest.process import ContestProcess
 from kernelwright.search.contest.warming import GuestTurns
+from kernelwright.timing.cuda_timer import ColdCall
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.tasks.program_task import program_task
 
@@ -189,7 +190,7 @@ def test_an_interruption_ends_the_process(task, monkeypatch):
 @pytest.fixture
 def on_cpu(monkeypatch):
     """The child's work without a GPU: a clock that counts calls, and no real compilation."""
-    monkeypatch.setattr(side_by_side, "stopwatch", lambda: lambda call: (1.0, call()))
+    monkeypatch.setattr(side_by_side, "stopwatch", lambda: lambda call: ColdCall(1.0, 0.1, call()))
     for module in (side_by_side, contest_child):
         monkeypatch.setattr(module, "gpu_lock", lambda **_: nullcontext())
     monkeypatch.setattr(contest_child, "compile_ahead", lambda *_: None)

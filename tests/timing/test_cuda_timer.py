@@ -1,5 +1,6 @@
 """The stopwatch's order of work, without a GPU."""
 
+import time
 from itertools import cycle
 from types import SimpleNamespace
 
@@ -63,7 +64,9 @@ def test_all_of_them_wait_for_what_is_queued(log):
 
 def test_nothing_of_a_call_begins_before_its_pause_is_over(log):
     time_cold = stopwatch()
-    assert time_cold(lambda: log.append("call") or "result", PAUSE_MS) == (1.5, "result")
+    timed = time_cold(lambda: log.append("call") or time.sleep(0.01) or "result", PAUSE_MS)
+    assert (timed.time_ms, timed.result) == (1.5, "result")
+    assert timed.queued_ms >= 10.0
     begin, at = log.index("record time"), log.index("call")
     assert log[:3] == ["pause", "flush", "record reached"]
     assert {f"{name} waits" for name in "abcdef"} == set(log[3:begin])

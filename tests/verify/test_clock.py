@@ -13,7 +13,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code, Precision, Stage
 from kernelwright.sandbox.guest import timed
 from kernelwright.sandbox.shared.contract import Ran, Timed
-from kernelwright.timing.cuda_timer import PAUSE_MS
+from kernelwright.timing.cuda_timer import MAX_PAUSE_MS, PAUSE_MS, ColdCall
 from kernelwright.timing.pairs import BATCH, USUAL_PAIRS
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected
@@ -24,6 +24,7 @@ from kernelwright.verify.times.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
 
 REFERENCE_MS, CANDIDATE_MS = 2.0, 1.0
+REFERENCE_QUEUED_MS = 0.2
 RULES = Rules(torch.device("cpu"), Precision.STRICT, "pure")
 
 
@@ -34,6 +35,9 @@ class FakeSession:
         self.call, self.hidden_ms, self.has_changed = call, hidden_ms, has_changed
         self.refused, self.requests, self.given, self.pauses_ms = "", [], [], set()
         self.rng = random.Random(5)
+
+    def queued_ms(self):
+        return 0.2
 
     def restart(self, name):
         self.requests.append("restart")
@@ -59,7 +63,8 @@ class FakeSession:
             self.result = self.call(*self.inputs)
         time_ms = CANDIDATE_MS * repeats * self.rng.gauss(1, 0.01)
         hidden_ms = self.hidden_ms * repeats
-        return Timed(time_ms=time_ms, wall_ms=time_ms + 0.1 + 0.1 * repeats + hidden_ms)
+        wall_ms = time_ms + 0.1 + 0.1 * repeats + hidden_ms
+        return Timed(time_ms=time_ms, wall_ms=wall_ms, queued_ms=self.queued_ms())
 
     def timed(self, like):
         self.requests.append("timed")
@@ -85,7 +90,7 @@ def clocks(monkeypatch):
     def stopwatch():
         def time_cold(call, pause_ms=0.0):
             pauses_ms.add(pause_ms)
-            return REFERENCE_MS * rng.gauss(1, 0.01), call()
+            return ColdCall(REFERENCE_MS * rng.gauss(1, 0.01), REFERENCE_QUEUED_MS, call())
 
         return time_cold
 
@@ -168,6 +173,47 @@ def test_both_sides_and_idle_calls_have_the_same_pause(clocks, pause_ms):
     session = FakeSession()
     timed_trial(session, take=partial(clock.time_trial, pause_ms=pause_ms))
     assert session.pauses_ms == clocks == {pause_ms}
+
+
+class SlowToLaunch(FakeSession):
+    """Its launches take longer than the usual pause, and those of its first calls much longer."""
+
+    def __init__(self, queued_ms):
+        super().__init__()
+        self.queued, self.paused_ms = iter([900.0, 500.0]), []
+        self.later_ms = queued_ms
+
+    def queued_ms(self):
+        return next(self.queued, self.later_ms)
+
+    def time(self, *, is_idle=False, repeats=1, pause_ms=0.0):
+        self.paused_ms.append(pause_ms)
+        return super().time(is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
+
+
+@pytest.mark.parametrize(("queued_ms", "longest_ms"), [(2.0, 3.0), (90.0, MAX_PAUSE_MS)])
+def test_the_pause_of_both_sides_covers_the_launches_of_the_slower_one(
+    clocks, queued_ms, longest_ms
+):
+    session = SlowToLaunch(queued_ms)
+    timed_trial(session, take=partial(clock.time_trial, pause_ms=PAUSE_MS))
+    assert session.pauses_ms == clocks == {PAUSE_MS, longest_ms}
+    first_timed = 2 * clock.WARMUP
+    assert set(session.paused_ms[first_timed:]) == {longest_ms}
+
+
+def test_screening_waits_for_launches_too(clocks):
+    trial = trial_of(relu_task())
+    session = SlowToLaunch(2.0)
+    rounds.time_screened(lambda _trial: session, relu_task(), [trial], seed=3, repeats=4)
+    assert clocks == {PAUSE_MS, 3.0}
+    assert session.paused_ms == [PAUSE_MS] * rounds.WARMUP + [3.0] * (len(session.paused_ms) - 3)
+
+
+def test_launches_that_count_get_no_pause_however_long_they_take(clocks):
+    session = SlowToLaunch(2.0)
+    timed_trial(session)
+    assert session.pauses_ms == clocks == {0.0}
 
 
 def test_who_has_the_gpu_alone_already_times_no_launches():

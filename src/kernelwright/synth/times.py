@@ -54,8 +54,8 @@ class EagerClock:
         with torch.no_grad(), gpu_lock():
             for _ in range(NUM_WARM_UPS):
                 function(*inputs)
-            times_ms = [self._stopwatch(lambda: function(*inputs))[0] for _ in range(NUM_CALLS)]
-        return median(times_ms) / 1e3
+            calls = [self._stopwatch(lambda: function(*inputs)) for _ in range(NUM_CALLS)]
+        return median(call.time_ms for call in calls) / 1e3
 
 
 def _function(text: str) -> Callable[..., object]:

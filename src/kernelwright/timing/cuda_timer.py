@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -14,15 +14,55 @@ device answers in some 0.01 ms."""
 
 CYCLES_PER_MS = 2_000_000
 """The most cycles of an H200's clock in a millisecond, so that no pause is too short."""
-PAUSE_MS = 0.6
-"""The pause of the device while a call is queued, where launches must not count. Holding other
-streams back takes a part of the pause, and a process that waited for its next request is slow to
-launch."""
+PAUSE_MS, MAX_PAUSE_MS = 0.6, 20.0
+"""The pause of the device while a call is queued, where launches must not count: the usual one, and
+the longest. Holding other streams back takes a part of the pause, and a process that waited for its
+next request is slow to launch."""
+_PAUSE_FACTOR = 1.5
+"""A pause is this many times the longest time in which a call was queued."""
+
+
+class ColdCall(NamedTuple):
+    """One timed call."""
+
+    time_ms: float
+    """Time on the GPU, by events."""
+    queued_ms: float
+    """Time that the host took to queue the call, from the beginning of the pause. Where it is
+    longer than the pause, launches are a part of `time_ms`."""
+    result: object
+
+
+class Pause:
+    """The pause before each timed call of all sides that are compared. Its length adapts to the
+    slowest side: twenty launches beside busy processors take longer than the usual pause."""
+
+    def __init__(self, ms: float = PAUSE_MS) -> None:
+        """
+        Args:
+            ms: the pause of the first call; 0 for calls whose launches count. It stays 0.
+        """
+        self.ms = ms
+        self._queued_ms = 0.0
+
+    def note(self, queued_ms: float) -> None:
+        """Takes note of the time in which a call was queued."""
+        self._queued_ms = max(self._queued_ms, queued_ms)
+
+    def adapt(self) -> None:
+        """Lengthens the pause where a noted call took longer to queue, and begins new notes."""
+        if self.ms:
+            self.ms = min(max(self.ms, _PAUSE_FACTOR * self._queued_ms), MAX_PAUSE_MS)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins new notes: the first calls compile, and say nothing of later ones."""
+        self._queued_ms = 0.0
 
 
 class Stopwatch(Protocol):
-    def __call__(self, call: Callable[[], object], pause_ms: float = 0.0) -> tuple[float, object]:
-        """Milliseconds that the call took, and what it returned.
+    def __call__(self, call: Callable[[], object], pause_ms: float = 0.0) -> ColdCall:
+        """Calls once.
 
         Args:
             pause_ms: of the device before the flush, while the call is queued. PyTorch's other
@@ -48,8 +88,9 @@ def stopwatch() -> Stopwatch:
     stream, flush, sleep = torch.cuda.current_stream(), l2_flush(), torch.cuda._sleep
     hold_back = holding_back(stream)
 
-    def time_cold(call: Callable[[], object], pause_ms: float = 0.0) -> tuple[float, object]:
+    def time_cold(call: Callable[[], object], pause_ms: float = 0.0) -> ColdCall:
         synchronize()
+        begun_s = now_s()
         if pause_ms:
             sleep(int(pause_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
         flush()
@@ -58,12 +99,14 @@ def stopwatch() -> Stopwatch:
         record(begin, stream)
         result = call()
         record(end, stream)
+        queued_s = now_s()
         wait_for(end)
         ended_s = now_s()
         synchronize()
         synchronize()  # what a thread launched while the first one returned
         tail_ms = (now_s() - ended_s) * 1e3
-        return elapsed_ms(begin, end) + (tail_ms if tail_ms > _SETTLED_MS else 0.0), result
+        time_ms = elapsed_ms(begin, end) + (tail_ms if tail_ms > _SETTLED_MS else 0.0)
+        return ColdCall(time_ms, (queued_s - begun_s) * 1e3, result)
 
     return time_cold
 

@@ -441,7 +441,8 @@ class Inside:
         """Times cold calls of what is prepared, usually one; with `is_idle`, calls of nothing at
         all."""
         how = {name: request[name] for name in ("is_idle", "repeats", "pause_ms")}
-        return {"time_ms": self.timer.time(**how)}, []
+        time_ms = self.timer.time(**how)
+        return {"time_ms": time_ms, "queued_ms": self.timer.queued_ms}, []
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """Describes the timed call's results; its outputs can be fetched afterwards."""

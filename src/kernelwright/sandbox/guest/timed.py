@@ -29,6 +29,8 @@ class Timer:
         self._time = stopwatch()
         self._replays: Replays | None = None
         self._marks: list[torch.Tensor] = []
+        self.queued_ms = 0.0
+        """The longest time in which a call of the last request was queued."""
         self.forget()
 
     def forget(self) -> None:
@@ -70,14 +72,17 @@ class Timer:
         Sums over the outputs are queued at once, and compared when the outputs have been handed
         over. A write after the call has ended changes them.
         """
+        self.queued_ms = 0.0
         if is_idle:
-            return sum(self._time(_nothing, pause_ms)[0] for _ in range(repeats))
+            return sum(self._time(_nothing, pause_ms).time_ms for _ in range(repeats))
         total_ms = 0.0
         with torch.set_grad_enabled(self._has_grad):
             for _ in range(repeats):
                 self.result = None  # its memory serves the next call, as it does in use
-                time_ms, self.result = self._time(self._call, pause_ms)
-                total_ms += time_ms
+                timed = self._time(self._call, pause_ms)
+                self.result = timed.result
+                self.queued_ms = max(self.queued_ms, timed.queued_ms)
+                total_ms += timed.time_ms
             self._marks = _sums(flatten(self.result)[1])
         return total_ms
 

@@ -306,7 +306,8 @@ class Guest:
             "time", is_idle=is_idle, repeats=repeats, pause_ms=pause_ms
         )
         with self._exchange.reading():
-            return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms)
+            queued_ms = reading.queued_ms(header)
+            return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms, queued_ms=queued_ms)
 
     def timed(self, like: Sequence[torch.Tensor]) -> Ran:
         """Returns the results of the last timed call. Ask for them once.

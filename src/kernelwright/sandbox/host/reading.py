@@ -143,6 +143,14 @@ def time_ms(header: dict[str, Any]) -> float:
     return time_ms
 
 
+def queued_ms(header: dict[str, Any]) -> float:
+    """Returns a time in milliseconds, finite and not below 0."""
+    queued_ms = header["queued_ms"]
+    if type(queued_ms) is not float or not 0.0 <= queued_ms < float("inf"):
+        raise ValueError("no time in which a call was queued")
+    return queued_ms
+
+
 def share(header: dict[str, Any]) -> float | None:
     """Returns a share from 0 to 1, or None."""
     value = header["share"]

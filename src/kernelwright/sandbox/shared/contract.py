@@ -158,3 +158,6 @@ class Timed:
     """In all, by events, as the guest reports it."""
     wall_ms: float
     """On the host's clock, around the request."""
+    queued_ms: float = 0.0
+    """The longest time in which a call was queued, as the guest reports it. It decides only how
+    long the device pauses, for both sides alike."""

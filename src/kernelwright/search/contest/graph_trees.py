@@ -48,7 +48,7 @@ def waits_for_launches(call: Call, inputs: list[Any]) -> bool:
     pause_ms = PAUSE_MS + PAUSE_FACTOR * 1e3 * (time.perf_counter() - begin_s)
     # During the pause the host queues all launches, so that the second time is that of the kernels.
     with_launches_ms, kernels_ms = (
-        median(time_ms(lambda: call(*inputs), pause)[0] for _ in range(NUM_CALLS))
+        median(time_ms(lambda: call(*inputs), pause).time_ms for _ in range(NUM_CALLS))
         for pause in (0.0, pause_ms)
     )
     return kernels_ms < WAITS * with_launches_ms

@@ -56,7 +56,7 @@ class CalledContender:
 
     def time(self) -> float:
         self._before()
-        return self._stopwatch(partial(self._call, *self._inputs))[0]
+        return self._stopwatch(partial(self._call, *self._inputs)).time_ms
 
     def release(self) -> None:
         self._inputs = []

@@ -19,7 +19,7 @@ from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox.shared.contract import Ran
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.timing.cuda_timer import PAUSE_MS
+from kernelwright.timing.cuda_timer import PAUSE_MS, Pause
 from kernelwright.timing.pairs import USUAL_PAIRS, Pairs, take_pairs
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, summarize
@@ -77,6 +77,7 @@ class PairTimer:
     reference: HostSide
     candidate: GuestCalls
     answers: TimedAnswers
+    pause: Pause
     drawn: list[Kept] = field(default_factory=list)
     strangest: list[Kept] = field(default_factory=list)
     last: Ran | None = None
@@ -109,6 +110,10 @@ class PairTimer:
             candidate_ms = self.candidate.time()
             reference_ms = self.reference.time()
         del inputs
+        if number < -1:
+            self.pause.forget()
+        else:
+            self.pause.adapt()
         self._look(seed, self.candidate.ran(self.reference.outputs), is_judged)
         return reference_ms, candidate_ms
 
@@ -156,7 +161,8 @@ def time_trial(timing: CandidateTiming, budget_s: float = BUDGET_S, pause_ms: fl
 
     Args:
         budget_s: seconds that all pairs may take; the first batch is taken in any case.
-        pause_ms: pause of the device while calls are queued, so that launches do not count.
+        pause_ms: pause of the device while calls are queued, so that launches do not count. It gets
+            longer where the launches of a side take longer.
 
     Raises:
         Rejected: a timed call is wrong, or its time cannot be true.
@@ -186,9 +192,11 @@ def _timed(
 ) -> tuple[PairTimer, Pairs]:
     session, task, trial = timing.session, timing.task, timing.trial
     session.restart(trial.name)
-    reference = HostCalls(task, trial.rules, pause_ms)
-    candidate = GuestCalls(session, trial.name, pause_ms=pause_ms)
-    timer = PairTimer(task, trial, derive(timing.seed, "timing"), reference, candidate, answers)
+    pause = Pause(pause_ms)
+    reference = HostCalls(task, trial.rules, pause)
+    candidate = GuestCalls(session, trial.name, pause=pause)
+    seed = derive(timing.seed, "timing")
+    timer = PairTimer(task, trial, seed, reference, candidate, answers, pause)
     pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
     assert timer.last is not None
     candidate.burst(calls_in_burst(pairs))
@@ -242,7 +250,7 @@ def time_graphs(timing: CandidateTiming, budget_s: float = GRAPH_BUDGET_S) -> No
             reference = _captured(task, trial, seed)
             candidate = GuestCalls(session, trial.name, is_replay=True)
             answers = TimedAnswers(trial.rules)
-            timer = PairTimer(task, trial, seed, reference, candidate, answers)
+            timer = PairTimer(task, trial, seed, reference, candidate, answers, Pause(0.0))
             pairs = take_pairs(timer.measure, min(budget_s, GRAPH_BUDGET_S), timer.warm_up())
         except Rejected as rejected:
             if rejected.stage is Stage.TIMING:

@@ -15,7 +15,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.seed import derive
 from kernelwright.sandbox.shared.contract import GuestCall
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.timing.cuda_timer import PAUSE_MS
+from kernelwright.timing.cuda_timer import Pause
 from kernelwright.timing.memory import give_back
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
@@ -65,17 +65,18 @@ def time_screened(
     rules = trials[0].rules
     reference_ms: list[float] = []
     compiled_ms: list[float] = []
-    rival = _rival(task, rules, seed) if beside_compile else None
+    pause = Pause()
+    rival = _rival(task, rules, seed, pause) if beside_compile else None
     candidate_ms: dict[str, list[float]] = {trial.name: [] for trial in trials}
     with gpu_lock(rules.device.index or 0):
-        reference = HostCalls(task, rules, PAUSE_MS)
+        reference = HostCalls(task, rules, pause)
         for number in range(NUM_ROUNDS):
             if not (racing := _in_the_race(trials, candidate_ms, [reference_ms, compiled_ms])):
                 break
             warmup = REWARM if number else WARMUP
             round_seed = derive(seed, "timing", number) % (1 << 31)
             inputs = task.inputs(round_seed, "plain", rules.device)
-            timed = partial(_timed, warmup=warmup, repeats=repeats)
+            timed = partial(_timed, pause=pause, warmup=warmup, repeats=repeats)
             reference.prepare(inputs, round_seed)
             reference_ms += timed(reference.time)
             if rival is not None and not _add_times(rival, inputs, round_seed, compiled_ms, timed):
@@ -85,7 +86,7 @@ def time_screened(
                     session = provide(trial)
                     session.restart(trial.name)
                     session.prepare(trial.name, GuestCall(inputs, round_seed, FILLER))
-                    candidate_ms[trial.name] += timed(partial(_guest_ms, session))
+                    candidate_ms[trial.name] += timed(partial(_guest_ms, session, pause))
                     session.release()
     for trial in trials:
         if trial.rejection is None:
@@ -97,13 +98,13 @@ def time_screened(
             trial.noise = noise_floor(reference_ms)
 
 
-def _rival(task: Task, rules: Rules, seed: int) -> HostCalls | None:
+def _rival(task: Task, rules: Rules, seed: int, pause: Pause) -> HostCalls | None:
     """Returns torch.compile of the task's program, compiled while others may use the GPU; None if
     there is none."""
     with computing(rules.device):
         inputs = task.inputs(derive(seed, "compiling") % (1 << 31), "plain", rules.device)
         call = compiled_reference(task, inputs, rules)
-    return None if call is None else HostCalls(task, rules, PAUSE_MS, call)
+    return None if call is None else HostCalls(task, rules, pause, call)
 
 
 def _add_times(
@@ -138,12 +139,21 @@ def _in_the_race(
     return [t for t in standing if not times_ms[t.name] or median(times_ms[t.name]) <= limit]
 
 
-def _guest_ms(session: Session) -> float:
-    return session.time(pause_ms=PAUSE_MS).time_ms
+def _guest_ms(session: Session, pause: Pause) -> float:
+    timed = session.time(pause_ms=pause.ms)
+    pause.note(timed.queued_ms)
+    return timed.time_ms
 
 
-def _timed(call_ms: Callable[[], float], warmup: int, repeats: int) -> list[float]:
-    """Returns times of calls in ms, without those to warm up."""
-    last_ms = [call_ms() for _ in range(warmup)][-1]
+def _timed(call_ms: Callable[[], float], *, pause: Pause, warmup: int, repeats: int) -> list[float]:
+    """Returns times of calls in ms, without those to warm up.
+
+    The last of several warm-up calls decides the length of the pause; a single one compiles.
+    """
+    for _ in range(warmup):
+        pause.forget()
+        last_ms = call_ms()
+    if warmup > 1:
+        pause.adapt()
     affordable = int(ROUND_MS / last_ms) if last_ms > 0 else repeats
     return [call_ms() for _ in range(min(max(affordable, MIN_REPEATS), repeats))]

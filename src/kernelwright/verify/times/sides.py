@@ -17,7 +17,7 @@ from kernelwright.sandbox.guest.timed import Replays
 from kernelwright.sandbox.shared.contract import GuestCall, Ran
 from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span, fresh_copy
-from kernelwright.timing.cuda_timer import stopwatch
+from kernelwright.timing.cuda_timer import Pause, stopwatch
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.answer import tensors_of
@@ -44,15 +44,16 @@ class HostCalls:
         self,
         task: Task,
         rules: Rules,
-        pause_ms: float = 0.0,
+        pause: Pause | None = None,
         call: Callable[..., object] | None = None,
     ) -> None:
         """
         Args:
-            pause_ms: of the device while the call is queued, so that launches do not count.
+            pause: of the device while the call is queued, so that launches do not count; none if
+                not given.
             call: another form of the reference; PyTorch's calls, one by one, if not given.
         """
-        self._rules, self._pause_ms = rules, pause_ms
+        self._rules, self._pause = rules, pause or Pause(0.0)
         self._inputs: list[Any] = []
         self._seed = 0
         self.outputs: tuple[torch.Tensor, ...] = ()
@@ -66,9 +67,10 @@ class HostCalls:
     def time(self) -> float:
         with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules.precision):
             torch.manual_seed(self._seed)
-            time_ms, result = self._stopwatch(lambda: self._call(*self._inputs), self._pause_ms)
-            self.outputs = tensors_of(result)
-        return time_ms
+            timed = self._stopwatch(lambda: self._call(*self._inputs), self._pause.ms)
+            self._pause.note(timed.queued_ms)
+            self.outputs = tensors_of(timed.result)
+        return timed.time_ms
 
 
 class HostReplays:
@@ -91,9 +93,9 @@ class HostReplays:
 
     def time(self) -> float:
         with infra("timing the reference"):
-            time_ms, result = self._stopwatch(self._replays)
-            self.outputs = tensors_of(result)
-        return time_ms
+            timed = self._stopwatch(self._replays)
+            self.outputs = tensors_of(timed.result)
+        return timed.time_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +126,15 @@ class GuestCalls:
     """The candidate, called, or replayed as the graph the guest has captured."""
 
     def __init__(
-        self, session: Session, name: str, *, is_replay: bool = False, pause_ms: float = 0.0
+        self, session: Session, name: str, *, is_replay: bool = False, pause: Pause | None = None
     ) -> None:
         """
         Args:
-            pause_ms: of the device while the call is queued, so that launches do not count.
+            pause: of the device while the call is queued, so that launches do not count; none if
+                not given.
         """
         self._session, self._name, self._is_replay = session, name, is_replay
-        self._time = partial(session.time, pause_ms=pause_ms)
+        self._pause = pause or Pause(0.0)
         self.believed = Believed()
 
     def prepare(self, inputs: list[Any], seed: int) -> None:
@@ -141,7 +144,9 @@ class GuestCalls:
         self._session.prepare(self._name, call, is_replay=self._is_replay)
 
     def time(self) -> float:
-        idle, timed = self._time(is_idle=True), self._time()
+        time = partial(self._session.time, pause_ms=self._pause.ms)
+        idle, timed = time(is_idle=True), time()
+        self._pause.note(timed.queued_ms)
         self.believed.idles_ms.append(idle.wall_ms - idle.time_ms)
         self.believed.times_ms.append(timed.time_ms)
         self.believed.walls_ms.append(timed.wall_ms)
@@ -153,8 +158,8 @@ class GuestCalls:
 
     def burst(self, num: int) -> None:
         """Times `num` more calls on the inputs at hand, to see whether the clocks agree."""
-        idle = self._time(is_idle=True, repeats=num)
-        timed = self._time(repeats=num)
+        time = partial(self._session.time, repeats=num, pause_ms=self._pause.ms)
+        idle, timed = time(is_idle=True), time()
         beyond_ms = (timed.wall_ms - timed.time_ms) - (idle.wall_ms - idle.time_ms)
         self.believed.bursts.append(Burst(num, timed.time_ms, beyond_ms))
 
