@@ -1,5 +1,6 @@
 """The convolution family: every form, window, layout and neighbour, against fp64."""
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 
@@ -269,12 +270,33 @@ def test_favourites_of_three_products_spill_no_registers():
         assert usage.spills == 0
 
 
-def test_places_in_a_window_of_few_channels_are_known_to_the_compiler():
-    program = conv((128, 8, 64, 64), (64, 8, 3, 3))
-    first = convolution.ways(program, "strict")[0].write()
-    assert "C: tl.constexpr" in first.source
-    many = convolution.ways(conv((128, 32, 64, 64), (64, 32, 3, 3)), "strict")[0].write()
-    assert "C: tl.constexpr" not in many.source
+@pytest.mark.parametrize("channels", [8, 32])
+def test_sides_and_channels_are_constants_and_the_number_of_pixels_is_an_argument(channels):
+    program = conv((128, channels, 64, 64), (64, channels, 3, 3))
+    source = convolution.ways(program, "strict")[0].write().source
+    signature = source.partition("_kernel(\n")[2].partition("):")[0]
+    constants = set(re.findall(r"(\w+): tl.constexpr", signature))
+    assert constants >= {"C", "H", "W", "OH", "OW", "KH", "KW"}
+    assert constants.isdisjoint("BMN")
+
+
+@pytest.mark.parametrize(
+    ("dilation", "kernel", "is_empty"), [(2, 3, True), (1, 1, True), (1, 3, False)]
+)
+def test_where_a_phase_may_have_no_tap_nothing_is_divided_by_its_number_of_taps(
+    dilation, kernel, is_empty
+):
+    program = conv(
+        (48, 64, 4, 9),
+        (64, 16, kernel, kernel),
+        stride=(2, 2),
+        dilation=(dilation, dilation),
+        output_padding=(0, 0),
+    )
+    sources = [way.write().source for way in convolution.ways(program, "strict")[:8]]
+    divisions = re.findall(r"[%/] (\S*num_(?:spots|w)\b)", "\n".join(sources))
+    assert divisions
+    assert all(text.startswith("tl.maximum(") for text in divisions) == is_empty
 
 
 @pytest.mark.slow

@@ -174,9 +174,26 @@ def find(program: Program) -> Contraction:
         index=axes.out,
         sizes=sizes,
         lengths=axes.lengths,
+        constants={symbol: symbol for symbol in _strides(program, call) if symbol in sizes},
         lhs=sides[0],
         rhs=sides[1],
     )
+
+
+def _strides(program: Program, product: Call) -> list[str]:
+    """Symbols of the sizes that are distances between rows in memory. Kernels have these as
+    constants: only then does Triton know how rows are aligned that 16 does not divide, and loads
+    many elements at once.
+
+    The number of rows M stays an argument, since batches and sequences vary. Rows are columns of
+    memory where the program turns a matrix before the product.
+    """
+    before = program.calls[: program.calls.index(product)]
+    is_turned = any(call.op in _TURNS for call in before)
+    return [*(["M"] if is_turned else []), "N", "K"]
+
+
+_TURNS = ("t", "transpose", "permute")
 
 
 def _check_outputs(program: Program, product: Call) -> None:

@@ -40,5 +40,7 @@ def elements(product: Contraction, schedule: ProductSchedule) -> Candidate:
         schedule.choice, tiles={"BLOCK": schedule.block_m, "num_warps": schedule.num_warps}
     )
     grid = f"(triton.cdiv({product.numel}, {schedule.block_m}),)"
-    kernel = product.kernel(choice, "elements", product.program.calls, lines, grid)
+    kernel = product.kernel(
+        choice, "elements", product.program.calls, lines, grid, computed=product.constants
+    )
     return product.assembled([kernel], out_buffers(body, product.program.outputs))

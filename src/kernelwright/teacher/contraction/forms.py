@@ -113,7 +113,9 @@ def _combine(product: Product, schedule: ProductSchedule) -> tuple[Kernel, list[
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     calls = behind(program, program.outputs, until=product.call)
     choice, grid = replace(_COMBINE.choice, tiles=tiles), f"({product.num_tiles()},)"
-    combining = product.kernel(choice, "pointwise", calls, lines, grid, suffix="combine")
+    combining = product.kernel(
+        choice, "pointwise", calls, lines, grid, suffix="combine", computed=product.constants
+    )
     return combining, out_buffers(body, program.outputs)
 
 

@@ -65,7 +65,7 @@ def row_reduce(product: Contraction, schedule: ProductSchedule) -> Candidate:
     counted = {"T": f"triton.cdiv(N, {schedule.block_n})"}
     partials = product.kernel(
         schedule.choice, "matmul_row_reduce", calls, lines, f"({product.num_tiles()},)",
-        suffix="partial", counted=counted,
+        suffix="partial", counted=counted, computed=product.constants,
     )  # fmt: skip
 
     # The reduction has removed the columns, so the tile is a vector of rows.

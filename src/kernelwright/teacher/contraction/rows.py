@@ -53,7 +53,9 @@ def rows(product: Contraction, schedule: ProductSchedule) -> Candidate:
     choice = replace(schedule.choice, tiles=tiles | {"num_warps": schedule.num_warps})
     grid = f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)"
     calls = product.program.calls
-    row_kernel = product.kernel(choice, "looped", calls, lines, grid, suffix="rows")
+    row_kernel = product.kernel(
+        choice, "looped", calls, lines, grid, suffix="rows", computed=product.constants
+    )
     return product.assembled([row_kernel], out_buffers(body, product.program.outputs))
 
 

@@ -14,6 +14,8 @@ TILED_BYTES_PER_S = 4.3e12
 no measured throughput as that of the cost model."""
 L1_BYTES_PER_S = 20e12
 """The bytes a second that loads that hit L1 bring on an H200, all SMs together."""
+SM_BYTES_PER_S = 100e9
+"""The bytes a second that loads of tiles bring to one SM of an H200, from L2 or memory."""
 SHARED_BYTES = 227 << 10
 """The shared memory of one program on Hopper."""
 _FLOPS_PER_S = {
@@ -155,7 +157,8 @@ def _num_tiles(product: Product, schedule: ProductSchedule) -> int:
 
 
 def estimate_s(product: Product, schedule: ProductSchedule, memory_s: float) -> float:
-    """Coarse time of a tiled kernel in seconds, for ranking only: the slower of memory and waves.
+    """Coarse time of a tiled kernel in seconds, for ranking only: the slowest of memory, products
+    and loads of tiles.
 
     Launch and partial sums are added. The constants are those of an H200.
 
@@ -179,6 +182,9 @@ def estimate_s(product: Product, schedule: ProductSchedule, memory_s: float) -> 
         batches = product.lengths.get("b", 1)
         extra_s = LAUNCH_S + 8 * schedule.split_k * batches * m * n / TILED_BYTES_PER_S
     compute_s = waves * tile_flops / flops_per_s / efficiency
+    # Few programs that walk a long K load less at once than the memory could bring.
+    tile_bytes = (schedule.block_m + schedule.block_n) * k / schedule.split_k
+    loads_s = waves * tile_bytes * product.element_bytes / SM_BYTES_PER_S
     # Whether walking tiles pays is for measuring to say: beside the best, not in their place.
     unsure = _WALKED if schedule.programs else 1.0
-    return LAUNCH_S + extra_s + unsure * max(memory_s, compute_s)
+    return LAUNCH_S + extra_s + unsure * max(memory_s, compute_s, loads_s)

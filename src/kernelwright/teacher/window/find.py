@@ -1,5 +1,6 @@
 """The one convolution of a program, read into indices and sizes."""
 
+from collections.abc import Iterable
 from math import prod
 from typing import TypeVar
 
@@ -7,7 +8,6 @@ from kernelwright.ops.traits import Trait
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.movement.rules import COPIES
 from kernelwright.teacher.text.expressions import NotWritable
-from kernelwright.teacher.text.fixed_sizes import matters
 from kernelwright.teacher.text.value_sizes import measure
 from kernelwright.teacher.tile.index import Index, Term, axes_of, flat_axis, times
 from kernelwright.teacher.tile.program import the_only
@@ -148,8 +148,7 @@ class _ConvolutionReading:
             lengths=lengths,
             batch_size=batch_size,
             batch_position=batch_position,
-            # Taps are constants of the kernel, so that the compiler can unroll loops over them.
-            constants={name: name for name in [*self.taps, *self.known(counts)]},
+            constants={name: name for name in self.constants(sizes, pixels, batch_size)},
             image=Side(self.image, self.image_index(pixel_index, channels)),
             weights=Side(self.weights, self.weight_index(channels)),
             sweeps=self.window,
@@ -158,22 +157,18 @@ class _ConvolutionReading:
             pixel_index=pixel_index,
         )
 
-    @property
-    def taps(self) -> list[str]:
-        """Symbols of the weights' spatial sizes that kernel texts need."""
-        return [f"K{sweep.symbol}" for sweep in self.window if sweep.is_moving]
+    def constants(self, sizes: Iterable[str], pixels: str, batch_size: str) -> list[str]:
+        """Symbols of sizes that kernels have as constants: taps, channels, sides of image and
+        output. The compiler unrolls loops over taps, and knows how loads are aligned.
 
-    def known(self, counts: ChannelCounts) -> list[str]:
-        """Symbols of sizes that kernels over few channels have as constants.
-
-        These are the channels, and for large outputs (`fixed_sizes`) the sides of image and output.
+        The number of samples stays an argument, and so do numbers that depend on it. The number of
+        output channels stays an argument too, if the weights do not lie along them: as a constant,
+        it cost registers (152 bytes of spills at 8 channels, 32 x 128).
         """
-        if not counts.are_few:
-            return []
-        widths = [*self.out_shape[-1:], prod(self.out_shape[-len(self.window) :])]
-        is_made_for = matters(widths, prod(self.out_shape))
-        sides = [name for sweep in self.window for name in (sweep.symbol, sweep.out)]
-        return ["C", *(sides if is_made_for else [])]
+        arguments = {*self.samples, pixels.upper(), batch_size}
+        if not self.is_transposed:
+            arguments.add(other_axis(pixels).upper())
+        return [symbol for symbol in sizes if symbol not in arguments]
 
     def pixel_index(self, pixels: str) -> Index:
         """Index of a pixel of one phase: (sample, *positions), along the axis `pixels`."""

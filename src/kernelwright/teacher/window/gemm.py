@@ -142,12 +142,18 @@ class _Steps:
         return [sweep.num_taps for sweep in self.moving]
 
     @property
+    def _divisors(self) -> list[str]:
+        return [sweep.divisor for sweep in self.moving]
+
+    @property
     def counts(self) -> list[str]:
         """Lines before the loop that count its steps."""
         if self.order == "flat":
             return []
-        spots = [f"num_spots = {' * '.join(self._num_taps)}"] if self.moving else []
-        return ["num_c = tl.cdiv(C, BLOCK_K)", *spots]
+        counts = ["num_c = tl.cdiv(C, BLOCK_K)"]
+        if self.moving:
+            counts.append(f"num_spots = {' * '.join(self._num_taps)}")
+        return counts
 
     @property
     def number(self) -> str:
@@ -170,7 +176,9 @@ class _Steps:
         if self.order == "taps":
             spot, block = "step // num_c", "step % num_c"
         else:
-            spot, block = "step % num_spots", "step // num_spots"
+            is_safe = self._divisors == self._num_taps
+            num_spots = "num_spots" if is_safe else "tl.maximum(num_spots, 1)"
+            spot, block = f"step % {num_spots}", f"step // {num_spots}"
         channels = f"cs = {block} * BLOCK_K + offs_k"
         if len(self.moving) == 1:
             return [f"{self.moving[0].tap} = {spot}", channels]
@@ -180,9 +188,9 @@ class _Steps:
         """Lines that take a spot, the number of a tap, apart into its position in the kernel."""
         lines = []
         for i, sweep in enumerate(self.moving):
-            inner = self._num_taps[i + 1 :]
+            inner = self._divisors[i + 1 :]
             text = "spot"
             if inner:
                 text += f" // {factor(' * '.join(inner))}"
-            lines.append(f"{sweep.tap} = {text}" + (f" % {sweep.num_taps}" if i else ""))
+            lines.append(f"{sweep.tap} = {text}" + (f" % {sweep.divisor}" if i else ""))
         return lines

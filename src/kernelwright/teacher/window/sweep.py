@@ -62,6 +62,11 @@ class Sweep(WindowSide):
         return f"K{self.symbol}"
 
     @property
+    def divisor(self) -> str:
+        """Text of the number of taps as a divisor: 1 where no tap is visited."""
+        return self.num_taps
+
+    @property
     def out_size(self) -> str:
         """The wrapper's text of the output's size.
 
@@ -116,6 +121,13 @@ class TransposedSweep(Sweep):
     @property
     def num_taps(self) -> str:
         return f"num_{self.at}" if self.stride > 1 else f"K{self.symbol}"
+
+    @property
+    def divisor(self) -> str:
+        # A pipelined loop computes its first step before it tests whether there is one. A division
+        # by zero there lets the compiler leave out the test (an illegal access on an H200).
+        has_empty_phases = gcd(self.stride, self.dilation) > 1 or self.kernel < self._step
+        return f"tl.maximum({self.num_taps}, 1)" if has_empty_phases else self.num_taps
 
     @property
     def out_size(self) -> str:
