@@ -115,7 +115,7 @@ pool() { # name, model, seed, number of the programs, settings
 
 figures() { # name, policy, options: greedy on synthetic-v1, timed
     step "figures-$1" $KW eval synthetic --policy "$2" --label "$1" --out "figures/$1" --grade recycled \
-        --workers "$JUDGES" --levels 1,2,5,20 --timing-s 0.03 "${@:3}"
+        --workers "$JUDGES" --levels 1,2,5,20 --timing-s 0.1 "${@:3}"
 }
 
 expert() { # name, model, seed, pools

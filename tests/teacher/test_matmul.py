@@ -419,3 +419,31 @@ def test_many_small_products_are_elements_first_and_larger_ones_never():
     s = Sketch()
     larger = s.program(s.bmm(s.input(500, 17, 8), s.input(500, 8, 4)))
     assert elements not in {way.kind[0] for way in matmul.ways(larger, "strict")}
+
+
+def turned_factor() -> Program:
+    s = Sketch()
+    return s.program(s.mm(s.t(s.input(100, 70)), s.input(100, 90)))
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [(epilogue_of_everything(), "M"), (batch_with_operands(), "M"), (turned_factor(), "")],
+    ids=["weights", "batch", "turned"],
+)
+def test_distances_between_rows_are_constants_and_the_number_of_rows_is_an_argument(
+    program, arguments
+):
+    for candidate in forms(program).values():
+        signature = candidate.source.partition("_kernel(\n")[2].partition("):")[0]
+        sizes = {name.strip() for name in signature.replace("\n", ",").split(",")} & set("MNK")
+        assert sizes <= set(arguments)
+        assert "K: tl.constexpr" in signature
+
+
+def test_a_long_sum_of_few_outputs_is_cut_into_slices():
+    s = Sketch()
+    program = s.program(
+        s.mm(s.input(16, 8590, dtype="float16"), s.input(8590, 384, dtype="float16"))
+    )
+    assert write(program, limit=1)[0].plan[0].loop == "split_k"

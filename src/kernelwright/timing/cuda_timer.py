@@ -18,8 +18,8 @@ PAUSE_MS, MAX_PAUSE_MS = 0.6, 20.0
 """The pause of the device while a call is queued, where launches must not count: the usual one, and
 the longest. Holding other streams back takes a part of the pause, and a process that waited for its
 next request is slow to launch."""
-_PAUSE_FACTOR = 1.5
-"""A pause is this many times the longest time in which a call was queued."""
+_PAUSE_FACTOR = 2.0
+"""A pause is this many times the least time in which the slowest side queued a call."""
 
 
 class ColdCall(NamedTuple):
@@ -42,22 +42,19 @@ class Pause:
         Args:
             ms: the pause of the first call; 0 for calls whose launches count. It stays 0.
         """
-        self.ms = ms
-        self._queued_ms = 0.0
+        self.ms = self._usual_ms = ms
+        self._queued_ms: dict[str, float] = {}
 
-    def note(self, queued_ms: float) -> None:
-        """Takes note of the time in which a call was queued."""
-        self._queued_ms = max(self._queued_ms, queued_ms)
+    def note(self, side: str, queued_ms: float) -> None:
+        """Takes note of the time in which a side queued a call. The least time counts: first calls
+        compile, and others may wait for a processor."""
+        self._queued_ms[side] = min(queued_ms, self._queued_ms.get(side, queued_ms))
 
     def adapt(self) -> None:
-        """Lengthens the pause where a noted call took longer to queue, and begins new notes."""
-        if self.ms:
-            self.ms = min(max(self.ms, _PAUSE_FACTOR * self._queued_ms), MAX_PAUSE_MS)
-        self.forget()
-
-    def forget(self) -> None:
-        """Begins new notes: the first calls compile, and say nothing of later ones."""
-        self._queued_ms = 0.0
+        """Makes the pause as long as the noted times need."""
+        if self._usual_ms:
+            needed_ms = _PAUSE_FACTOR * max(self._queued_ms.values(), default=0.0)
+            self.ms = min(max(self._usual_ms, needed_ms), MAX_PAUSE_MS)
 
 
 class Stopwatch(Protocol):

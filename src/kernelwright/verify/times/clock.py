@@ -110,9 +110,7 @@ class PairTimer:
             candidate_ms = self.candidate.time()
             reference_ms = self.reference.time()
         del inputs
-        if number < -1:
-            self.pause.forget()
-        else:
+        if number >= -1:  # the calls before compile
             self.pause.adapt()
         self._look(seed, self.candidate.ran(self.reference.outputs), is_judged)
         return reference_ms, candidate_ms
@@ -199,10 +197,11 @@ def _timed(
     timer = PairTimer(task, trial, seed, reference, candidate, answers, pause)
     pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
     assert timer.last is not None
-    candidate.burst(calls_in_burst(pairs))
+    num_calls = calls_in_burst(pairs, pause.ms)
+    candidate.burst(num_calls)
     if not clocks_agree(candidate.believed, len(timer.last.outputs)):
         for _ in range(FURTHER_BURSTS):
-            candidate.burst(calls_in_burst(pairs))
+            candidate.burst(num_calls)
     session.release()
     return timer, pairs
 
@@ -301,9 +300,10 @@ def _captured(task: Task, trial: Trial, seed: int) -> HostSide:
     return calls
 
 
-def calls_in_burst(pairs: Pairs) -> int:
-    """Returns the number of calls that take about `BURST_MS` together."""
-    return int(min(max(BURST_MS / median(pairs.candidate_ms), MIN_BURST), MAX_BURST))
+def calls_in_burst(pairs: Pairs, pause_ms: float) -> int:
+    """Returns the number of calls that take about `BURST_MS` together, with their pauses."""
+    call_ms = pause_ms + median(pairs.candidate_ms)
+    return int(min(max(BURST_MS / call_ms, MIN_BURST), MAX_BURST))
 
 
 def check_times(timer: PairTimer, pairs: Pairs) -> tuple[torch.Tensor, ...]:

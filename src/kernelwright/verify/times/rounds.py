@@ -86,7 +86,9 @@ def time_screened(
                     session = provide(trial)
                     session.restart(trial.name)
                     session.prepare(trial.name, GuestCall(inputs, round_seed, FILLER))
-                    candidate_ms[trial.name] += timed(partial(_guest_ms, session, pause))
+                    candidate_ms[trial.name] += timed(
+                        partial(_guest_ms, trial.name, session, pause)
+                    )
                     session.release()
     for trial in trials:
         if trial.rejection is None:
@@ -139,21 +141,18 @@ def _in_the_race(
     return [t for t in standing if not times_ms[t.name] or median(times_ms[t.name]) <= limit]
 
 
-def _guest_ms(session: Session, pause: Pause) -> float:
+def _guest_ms(name: str, session: Session, pause: Pause) -> float:
     timed = session.time(pause_ms=pause.ms)
-    pause.note(timed.queued_ms)
+    pause.note(name, timed.queued_ms)
     return timed.time_ms
 
 
 def _timed(call_ms: Callable[[], float], *, pause: Pause, warmup: int, repeats: int) -> list[float]:
     """Returns times of calls in ms, without those to warm up.
 
-    The last of several warm-up calls decides the length of the pause; a single one compiles.
+    The pause adapts to the contender that is slowest to launch.
     """
-    for _ in range(warmup):
-        pause.forget()
-        last_ms = call_ms()
-    if warmup > 1:
-        pause.adapt()
+    last_ms = [call_ms() for _ in range(warmup)][-1]
+    pause.adapt()
     affordable = int(ROUND_MS / last_ms) if last_ms > 0 else repeats
     return [call_ms() for _ in range(min(max(affordable, MIN_REPEATS), repeats))]

@@ -68,7 +68,7 @@ class HostCalls:
         with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules.precision):
             torch.manual_seed(self._seed)
             timed = self._stopwatch(lambda: self._call(*self._inputs), self._pause.ms)
-            self._pause.note(timed.queued_ms)
+            self._pause.note("reference", timed.queued_ms)
             self.outputs = tensors_of(timed.result)
         return timed.time_ms
 
@@ -146,7 +146,7 @@ class GuestCalls:
     def time(self) -> float:
         time = partial(self._session.time, pause_ms=self._pause.ms)
         idle, timed = time(is_idle=True), time()
-        self._pause.note(timed.queued_ms)
+        self._pause.note(self._name, timed.queued_ms)
         self.believed.idles_ms.append(idle.wall_ms - idle.time_ms)
         self.believed.times_ms.append(timed.time_ms)
         self.believed.walls_ms.append(timed.wall_ms)
