@@ -32,11 +32,10 @@ from kernelwright.search.telling.steps import SearchSteps
 from kernelwright.search.tune import (
     Tuned,
     affordable,
-    fails_at,
     other_sizes,
+    serving,
     stays,
     tune,
-    without_winner,
 )
 from kernelwright.search.variant import Variant
 from kernelwright.teacher.writer import family
@@ -300,12 +299,7 @@ class Search:
         """The fragment with its fastest kernel that is right at the form's other sizes too."""
         others = other_sizes(work.form.elsewhere, tuned.fragment)
         is_whole = self._scope(work, calls) == PROGRAM
-        while tuned.best is not None and others:
-            failure = fails_at(others, tuned.best, self.judge, work.latest)
-            if failure is None:
-                break
-            tuned = without_winner(tuned, self.judge, failure, is_whole=is_whole)
-        return tuned
+        return serving(tuned, others, self.judge, work.latest, is_whole=is_whole)
 
     def _left_alone(self, program: Program, calls: frozenset[int], reason: str) -> Tuned:
         fragment = extract(program, calls)

@@ -12,6 +12,7 @@ from kernelwright.programs.draws.positions import stay_in_range
 from kernelwright.programs.fragments.fragment import Fragment, extract
 from kernelwright.programs.program import Program
 from kernelwright.programs.traffic import eager_bytes, launches_added, moved_bytes
+from kernelwright.search.sizes.arguments import with_size_arguments
 from kernelwright.search.sources import Sources, Unread, Writing
 from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Deadline
@@ -186,7 +187,7 @@ def other_sizes(programs: Sequence[Program], fragment: Fragment) -> list[Program
     return by_size[-1:] + by_size[:-1][:1]
 
 
-def fails_at(
+def _fails_at(
     programs: Sequence[Program], candidate: Candidate, judge: Judge, deadline: Deadline
 ) -> str | None:
     """Why a candidate for a fragment cannot serve the fragment at other sizes; None where it can.
@@ -206,7 +207,32 @@ def fails_at(
     return None
 
 
-def without_winner(tuned: Tuned, judge: Judge, reason: str, *, is_whole: bool) -> Tuned:
+def serving(
+    tuned: Tuned, programs: Sequence[Program], judge: Judge, deadline: Deadline, *, is_whole: bool
+) -> Tuned:
+    """The fragment with its fastest candidate that is right at other sizes too, if any.
+
+    Sizes that the candidate's kernels have as constants become arguments, where that stays right.
+
+    Args:
+        programs: the fragment at other sizes; none where sizes do not vary.
+        is_whole: as of `tune`.
+    """
+    while tuned.best is not None and tuned.winner is not None and programs:
+        flexible = with_size_arguments(tuned.best)
+        failure = _fails_at(programs, flexible, judge, deadline)
+        if failure is not None and flexible is not tuned.best:
+            flexible = tuned.best
+            failure = _fails_at(programs, flexible, judge, deadline)
+        if failure is None:
+            candidates = list(tuned.candidates)
+            candidates[tuned.winner] = flexible
+            return replace(tuned, candidates=tuple(candidates))
+        tuned = _without_winner(tuned, judge, failure, is_whole=is_whole)
+    return tuned
+
+
+def _without_winner(tuned: Tuned, judge: Judge, reason: str, *, is_whole: bool) -> Tuned:
     """The fragment with its next best candidate, or with none.
 
     Args:
