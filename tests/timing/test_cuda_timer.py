@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from kernelwright.timing import cuda_timer
-from kernelwright.timing.cuda_timer import PAUSE_MS, holding_back, pooled_streams, stopwatch
+from kernelwright.timing.cuda_timer import (
+    PAUSE_MS,
+    REFERENCE,
+    Pause,
+    holding_back,
+    pooled_streams,
+    stopwatch,
+)
 
 POOLS = {0: "abc", -1: "de", -2: "f"}
 """Streams by priority, which PyTorch hands out in turn."""
@@ -77,3 +84,23 @@ def test_without_a_pause_there_is_the_flush_alone(log):
     time_cold = stopwatch()
     time_cold(lambda: log.append("call"))
     assert log == ["flush", "record time", "call", "record time"]
+
+
+@pytest.mark.parametrize(
+    ("queued_ms", "pause_ms"), [([0.1, 0.2], PAUSE_MS), ([9.0, 2.0], 4.0), ([99.0, 90.0], 20.0)]
+)
+def test_the_least_time_of_each_side_decides_how_long_the_pause_is(queued_ms, pause_ms):
+    pause = Pause()
+    for time_ms in queued_ms:
+        pause.note(REFERENCE, time_ms)
+        pause.note("candidate", time_ms / 2)
+    pause.adapt()
+    assert pause.ms == pause_ms
+
+
+def test_a_pause_shrinks_when_a_later_call_is_queued_sooner():
+    pause = Pause()
+    for time_ms, pause_ms in ((5.0, 10.0), (1.0, 2.0)):
+        pause.note(REFERENCE, time_ms)
+        pause.adapt()
+        assert pause.ms == pause_ms

@@ -17,7 +17,7 @@ from kernelwright.sandbox.guest.timed import Replays
 from kernelwright.sandbox.shared.contract import GuestCall, Ran
 from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span, fresh_copy
-from kernelwright.timing.cuda_timer import Pause, stopwatch
+from kernelwright.timing.cuda_timer import REFERENCE, Pause, stopwatch
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.session import Session
 from kernelwright.verify.tasks.answer import tensors_of
@@ -68,7 +68,7 @@ class HostCalls:
         with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules.precision):
             torch.manual_seed(self._seed)
             timed = self._stopwatch(lambda: self._call(*self._inputs), self._pause.ms)
-            self._pause.note("reference", timed.queued_ms)
+            self._pause.note(REFERENCE, timed.queued_ms)
             self.outputs = tensors_of(timed.result)
         return timed.time_ms
 
