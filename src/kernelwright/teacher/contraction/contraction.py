@@ -30,6 +30,8 @@ from kernelwright.teacher.tile.views import Side
 from kernelwright.teacher.ways import is_writable
 
 CONTRACTIONS = names_with(Trait.MATRIX_PRODUCT)
+_TURNS = ("t", "transpose", "permute")
+"""Operators after which rows of a matrix may lie along its columns in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,9 +193,6 @@ def _strides(program: Program, product: Call) -> list[str]:
     before = program.calls[: program.calls.index(product)]
     is_turned = any(call.op in _TURNS for call in before)
     return [*(["M"] if is_turned else []), "N", "K"]
-
-
-_TURNS = ("t", "transpose", "permute")
 
 
 def _check_outputs(program: Program, product: Call) -> None:
