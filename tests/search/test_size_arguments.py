@@ -1,5 +1,6 @@
 """Where sizes vary, kernels take sizes as arguments."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -40,7 +41,7 @@ def test_sizes_become_arguments_and_what_triton_needs_stays(name):
         source = with_size_arguments(candidate).source
         for size in ("N", "C", "W", "OW"):
             assert f" {size}: tl.constexpr" not in source
-        assert "BLOCK" not in source or ": tl.constexpr" in source
+        assert not re.search(r"^    .*\bBLOCK\w*,", source.partition("):")[0], re.M)
 
 
 @pytest.mark.slow
@@ -58,15 +59,17 @@ def test_a_candidate_without_constant_sizes_stays_itself():
 
 
 class Judge:
-    """Accepts what its rule accepts, and notes what it has judged."""
+    """Accepts what its rule accepts, and notes what it has judged, and at which sizes."""
+
+    on_gpu, rules = False, SimpleNamespace(mode="pure")
 
     def __init__(self, accepts):
         self.accepts, self.judged = accepts, []
 
     def screen(self, task, candidates, **_options):
-        self.judged += [candidate.source for candidate in candidates]
+        self.judged += [(task.program.inputs, candidate.source) for candidate in candidates]
         return [
-            SimpleNamespace(accepted=self.accepts(candidate.source), message="wrong")
+            SimpleNamespace(accepted=self.accepts(candidate.source), message=candidate.source)
             for candidate in candidates
         ]
 
@@ -75,7 +78,15 @@ def tuned_product():
     program = PROGRAMS["product"]
     (candidate,) = write(program, limit=1)
     fragment = extract(program, frozenset({0}))
-    return Tuned(fragment=fragment, family="matmul", candidates=(candidate,), winner=0, reason="")
+    verdict = SimpleNamespace(accepted=True, message=candidate.source)
+    return Tuned(
+        fragment=fragment,
+        family="matmul",
+        candidates=(candidate,),
+        verdicts=(verdict,),
+        winner=0,
+        reason="",
+    )
 
 
 @pytest.mark.parametrize("needs_constants", [False, True])
@@ -84,7 +95,17 @@ def test_a_kernel_for_all_sizes_has_arguments_where_these_are_right(needs_consta
     judge = Judge(lambda source: " N: tl.constexpr" in source or not needs_constants)
     kept = serving(tuned, [other], judge, None, is_whole=False)
     assert (" N: tl.constexpr" in kept.best.source) == needs_constants
-    assert len(judge.judged) == 1 + needs_constants
+    assert kept.verdicts[kept.winner].message == kept.best.source
+    own, elsewhere = tuned.fragment.program.inputs, other.inputs
+    assert [inputs for inputs, _ in judge.judged] == [own, elsewhere]
+    assert judge.judged[-1] == (elsewhere, kept.best.source)
+
+
+def test_without_a_kernel_for_all_sizes_pytorch_stays():
+    tuned, other = tuned_product(), one_call("bmm", (4, 70, 90), (4, 90, 40))
+    kept = serving(tuned, [other], Judge(lambda _source: False), None, is_whole=False)
+    assert kept.best is None
+    assert "no kernel serves all sizes" in kept.reason
 
 
 def test_a_kernel_for_one_size_keeps_its_constants():

@@ -98,6 +98,22 @@ def test_the_least_time_of_each_side_decides_how_long_the_pause_is(queued_ms, pa
     assert pause.ms == pause_ms
 
 
+def test_a_contender_that_is_quick_to_launch_does_not_shorten_the_pause():
+    pause = Pause()
+    for side, time_ms in ((REFERENCE, 3.0), ("compiled", 0.2)):
+        pause.note(side, time_ms)
+    pause.adapt()
+    assert pause.ms == 6.0
+
+
+def test_work_on_the_host_is_not_hidden():
+    pause = Pause()
+    for side, time_ms in ((REFERENCE, 0.5), ("candidate", 2.9)):
+        pause.note(side, time_ms)
+    pause.adapt()
+    assert pause.ms == 3.0
+
+
 def test_a_pause_shrinks_when_a_later_call_is_queued_sooner():
     pause = Pause()
     for time_ms, pause_ms in ((5.0, 10.0), (1.0, 2.0)):

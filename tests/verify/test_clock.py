@@ -24,7 +24,7 @@ from kernelwright.verify.times.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
 
 REFERENCE_MS, CANDIDATE_MS = 2.0, 1.0
-REFERENCE_QUEUED_MS = 0.2
+REFERENCE_QUEUED_MS = 0.25
 RULES = Rules(torch.device("cpu"), Precision.STRICT, "pure")
 
 
@@ -191,7 +191,7 @@ class SlowToLaunch(FakeSession):
         return super().time(is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
 
 
-@pytest.mark.parametrize(("queued_ms", "longest_ms"), [(0.7, 1.4), (2.0, 1.6), (90.0, 1.6)])
+@pytest.mark.parametrize(("queued_ms", "longest_ms"), [(0.5, 1.0), (2.0, 1.5), (90.0, 1.5)])
 def test_the_pause_of_both_sides_covers_launches_and_not_long_work_on_the_host(
     clocks, queued_ms, longest_ms
 ):
@@ -204,10 +204,10 @@ def test_the_pause_of_both_sides_covers_launches_and_not_long_work_on_the_host(
 
 def test_screening_waits_for_launches_too(clocks):
     trial = trial_of(relu_task())
-    session = SlowToLaunch(0.7)
+    session = SlowToLaunch(0.5)
     rounds.time_screened(lambda _trial: session, relu_task(), [trial], seed=3, repeats=4)
-    assert clocks == {PAUSE_MS, 1.4}
-    assert session.paused_ms == [PAUSE_MS] * rounds.WARMUP + [1.4] * (len(session.paused_ms) - 3)
+    assert clocks == {PAUSE_MS, 1.0}
+    assert session.paused_ms == [PAUSE_MS] * rounds.WARMUP + [1.0] * (len(session.paused_ms) - 3)
 
 
 def test_launches_that_count_get_no_pause_however_long_they_take(clocks):

@@ -212,24 +212,52 @@ def serving(
 ) -> Tuned:
     """The fragment with its fastest candidate that is right at other sizes too, if any.
 
-    Sizes that the candidate's kernels have as constants become arguments, where that stays right.
+    A winner whose kernels have sizes as constants is replaced: sizes become arguments, and the
+    candidate is judged and timed anew.
 
     Args:
         programs: the fragment at other sizes; none where sizes do not vary.
         is_whole: as of `tune`.
     """
-    while tuned.best is not None and tuned.winner is not None and programs:
-        flexible = with_size_arguments(tuned.best)
-        failure = _fails_at(programs, flexible, judge, deadline)
-        if failure is not None and flexible is not tuned.best:
-            flexible = tuned.best
-            failure = _fails_at(programs, flexible, judge, deadline)
-        if failure is None:
-            candidates = list(tuned.candidates)
-            candidates[tuned.winner] = flexible
-            return replace(tuned, candidates=tuple(candidates))
-        tuned = _without_winner(tuned, judge, failure, is_whole=is_whole)
+    replaced: set[int] = set()
+    while (place := tuned.winner) is not None and programs:
+        best = tuned.candidates[place]
+        flexible = with_size_arguments(best)
+        if flexible is not best and place not in replaced:
+            replaced.add(place)
+            tuned = _replaced(tuned, place, flexible, judge, deadline, is_whole=is_whole)
+        elif failure := _fails_at(programs, best, judge, deadline):
+            tuned = _without_winner(tuned, judge, failure, is_whole=is_whole)
+        else:
+            break
     return tuned
+
+
+def _replaced(
+    tuned: Tuned,
+    place: int,
+    candidate: Candidate,
+    judge: Judge,
+    deadline: Deadline,
+    *,
+    is_whole: bool,
+) -> Tuned:
+    """The fragment with another candidate in this place, decided anew. The fragment as it was,
+    where the other candidate is not accepted."""
+    judged, _ = _screened(tuned.fragment.program, [candidate], judge, deadline)
+    if not judged or not judged[0].accepted:
+        return tuned
+    candidates, verdicts = list(tuned.candidates), list(tuned.verdicts)
+    candidates[place], verdicts[place] = candidate, judged[0]
+    bare = replace(
+        tuned,
+        candidates=tuple(candidates),
+        verdicts=tuple(verdicts),
+        winner=None,
+        saving=0.0,
+        reason="stays PyTorch: no kernel with sizes as arguments is faster",
+    )
+    return _decided(bare, judge, is_whole=is_whole, excluded=tuned.rejected)
 
 
 def _without_winner(tuned: Tuned, judge: Judge, reason: str, *, is_whole: bool) -> Tuned:

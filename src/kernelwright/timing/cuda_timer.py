@@ -20,10 +20,10 @@ the longest. Holding other streams back takes a part of the pause, and a process
 next request is slow to launch."""
 _PAUSE_FACTOR = 2.0
 """A pause is this many times the least time in which the slowest side queued a call."""
-_MOST_OF_REFERENCE = 4.0
-"""Kernels of Triton take up to three times as long to launch as calls of PyTorch. A candidate that
-queues a call for longer than this many times the reference's time works on the host, and that
-counts."""
+_MOST_OF_REFERENCE = 6.0
+"""The longest pause, in times of the reference's launches. Kernels of Triton take up to three times
+as long to launch as calls of PyTorch. A candidate that takes longer computes on the host, and that
+time counts."""
 REFERENCE = "reference"
 """The side that the others are compared with."""
 
@@ -56,16 +56,16 @@ class Pause:
         compile, and others may wait for a processor.
 
         Args:
-            side: REFERENCE, or the name of a candidate.
+            side: REFERENCE, or the name of another contender.
         """
         self._queued_ms[side] = min(queued_ms, self._queued_ms.get(side, queued_ms))
 
     def adapt(self) -> None:
         """Makes the pause as long as the noted times need."""
         if self._usual_ms and REFERENCE in self._queued_ms:
-            most_ms = _MOST_OF_REFERENCE * self._queued_ms[REFERENCE]
-            needed_ms = _PAUSE_FACTOR * min(max(self._queued_ms.values()), most_ms)
-            self.ms = min(max(self._usual_ms, needed_ms), MAX_PAUSE_MS)
+            needed_ms = _PAUSE_FACTOR * max(self._queued_ms.values())
+            most_ms = min(_MOST_OF_REFERENCE * self._queued_ms[REFERENCE], MAX_PAUSE_MS)
+            self.ms = max(self._usual_ms, min(needed_ms, most_ms))
 
 
 class Stopwatch(Protocol):

@@ -160,4 +160,4 @@ class Timed:
     """On the host's clock, around the request."""
     queued_ms: float = 0.0
     """The longest time in which a call was queued, as the guest reports it. It decides only how
-    long the device pauses, for both sides alike."""
+    long the device pauses before a call."""

@@ -106,7 +106,7 @@ def _rival(task: Task, rules: Rules, seed: int, pause: Pause) -> HostCalls | Non
     with computing(rules.device):
         inputs = task.inputs(derive(seed, "compiling") % (1 << 31), "plain", rules.device)
         call = compiled_reference(task, inputs, rules)
-    return None if call is None else HostCalls(task, rules, pause, call)
+    return None if call is None else HostCalls(task, rules, pause, call, name="compiled")
 
 
 def _add_times(
@@ -154,5 +154,5 @@ def _timed(call_ms: Callable[[], float], *, pause: Pause, warmup: int, repeats: 
     """
     last_ms = [call_ms() for _ in range(warmup)][-1]
     pause.adapt()
-    affordable = int(ROUND_MS / last_ms) if last_ms > 0 else repeats
+    affordable = int(ROUND_MS / (pause.ms + last_ms))
     return [call_ms() for _ in range(min(max(affordable, MIN_REPEATS), repeats))]

@@ -46,14 +46,16 @@ class HostCalls:
         rules: Rules,
         pause: Pause | None = None,
         call: Callable[..., object] | None = None,
+        name: str = REFERENCE,
     ) -> None:
         """
         Args:
             pause: of the device while the call is queued, so that launches do not count; none if
                 not given.
             call: another form of the reference; PyTorch's calls, one by one, if not given.
+            name: of this form, for the notes of the pause.
         """
-        self._rules, self._pause = rules, pause or Pause(0.0)
+        self._rules, self._pause, self._name = rules, pause or Pause(0.0), name
         self._inputs: list[Any] = []
         self._seed = 0
         self.outputs: tuple[torch.Tensor, ...] = ()
@@ -68,7 +70,7 @@ class HostCalls:
         with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules.precision):
             torch.manual_seed(self._seed)
             timed = self._stopwatch(lambda: self._call(*self._inputs), self._pause.ms)
-            self._pause.note(REFERENCE, timed.queued_ms)
+            self._pause.note(self._name, timed.queued_ms)
             self.outputs = tensors_of(timed.result)
         return timed.time_ms
 
