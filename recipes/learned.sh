@@ -7,8 +7,8 @@
 #
 # All GPUs of the machine are used: runs that differ in seed or objective go side by side. Take OUT
 # along to the next machine. Pairs and pools cost the most. Two steps are no part of all steps:
-# `supervised` trains the model START further on the teacher's best answers, as stage 2 of the shipped
-# model did. `taught` has pairs of today's operators and of real modules: five hours of processor time.
+# `supervised` trains the model START further on the teacher's best answers, as stages 2 and 3 of the
+# shipped model did. `taught` has pairs of today's operators and of real modules: five hours of processor time.
 set -uf
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 OUT=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -115,7 +115,7 @@ pool() { # name, model, seed, number of the programs, settings
 
 figures() { # name, policy, options: greedy on synthetic-v1, timed
     step "figures-$1" $KW eval synthetic --policy "$2" --label "$1" --out "figures/$1" --grade recycled \
-        --workers "$JUDGES" --levels 1,2,5,20 --timing-s 0.1 "${@:3}"
+        --workers "$JUDGES" --levels 1,2,5,20 --timing-s 0.03 "${@:3}"
 }
 
 expert() { # name, model, seed, pools

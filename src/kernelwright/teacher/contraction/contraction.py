@@ -187,8 +187,8 @@ def _strides(program: Program, product: Call) -> list[str]:
     constants: only then does Triton know how rows are aligned that 16 does not divide, and loads
     many elements at once.
 
-    The number of rows M stays an argument, since batches and sequences vary. Rows are columns of
-    memory where the program turns a matrix before the product.
+    The number of rows M stays an argument, since batches and sequences vary. After a transpose, M
+    can be the distance between rows.
     """
     before = program.calls[: program.calls.index(product)]
     is_turned = any(call.op in _TURNS for call in before)

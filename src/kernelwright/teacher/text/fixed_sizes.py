@@ -45,7 +45,7 @@ def with_fixed(schedules: Sequence[StageSchedule], space: StageSpace) -> list[St
     """
     num_elements = prod(axis.size for axis in space.axes)
     # The outermost size is no stride: no position is multiplied with it.
-    if not matters([axis.size for axis in space.axes[1:]], num_elements):
+    if not _matters([axis.size for axis in space.axes[1:]], num_elements):
         return list(schedules)
     fixed = [
         replace(schedule, is_fixed=True, why=f"{schedule.why}; {_WHY}") for schedule in schedules
@@ -53,7 +53,7 @@ def with_fixed(schedules: Sequence[StageSchedule], space: StageSpace) -> list[St
     return [*fixed[:_FIRST], *schedules[:1], *fixed[_FIRST:], *schedules[1:]]
 
 
-def matters(strides: Sequence[int], num_elements: int) -> bool:
+def _matters(strides: Sequence[int], num_elements: int) -> bool:
     """Whether fixed sizes can matter: the tensor is large and 16 does not divide some stride.
 
     Args:

@@ -110,7 +110,7 @@ class PairTimer:
             candidate_ms = self.candidate.time()
             reference_ms = self.reference.time()
         del inputs
-        if number >= -1:  # the calls before compile
+        if number >= -1:  # earlier calls include compilation
             self.pause.adapt()
         self._look(seed, self.candidate.ran(self.reference.outputs), is_judged)
         return reference_ms, candidate_ms
