@@ -87,31 +87,22 @@ def test_without_a_pause_there_is_the_flush_alone(log):
 
 
 @pytest.mark.parametrize(
-    ("queued_ms", "pause_ms"), [([0.1, 0.2], PAUSE_MS), ([9.0, 2.0], 4.0), ([99.0, 90.0], 20.0)]
+    ("notes", "pause_ms"),
+    [
+        ([(REFERENCE, 0.1), ("candidate", 0.2)], PAUSE_MS),
+        ([(REFERENCE, 9.0), ("candidate", 1.0), (REFERENCE, 2.0)], 4.0),
+        ([(REFERENCE, 3.0), ("compiled", 0.2)], 6.0),
+        ([(REFERENCE, 0.5), ("candidate", 2.9)], 3.0),
+        ([(REFERENCE, 90.0)], 20.0),
+    ],
+    ids=["usual", "least time", "slowest side", "work on the host", "longest"],
 )
-def test_the_least_time_of_each_side_decides_how_long_the_pause_is(queued_ms, pause_ms):
+def test_the_notes_decide_how_long_the_pause_is(notes, pause_ms):
     pause = Pause()
-    for time_ms in queued_ms:
-        pause.note(REFERENCE, time_ms)
-        pause.note("candidate", time_ms / 2)
+    for side, queued_ms in notes:
+        pause.note(side, queued_ms)
     pause.adapt()
     assert pause.ms == pause_ms
-
-
-def test_a_contender_that_is_quick_to_launch_does_not_shorten_the_pause():
-    pause = Pause()
-    for side, time_ms in ((REFERENCE, 3.0), ("compiled", 0.2)):
-        pause.note(side, time_ms)
-    pause.adapt()
-    assert pause.ms == 6.0
-
-
-def test_work_on_the_host_is_not_hidden():
-    pause = Pause()
-    for side, time_ms in ((REFERENCE, 0.5), ("candidate", 2.9)):
-        pause.note(side, time_ms)
-    pause.adapt()
-    assert pause.ms == 3.0
 
 
 def test_a_pause_shrinks_when_a_later_call_is_queued_sooner():
