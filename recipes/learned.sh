@@ -6,7 +6,7 @@
 #   recipes/learned.sh OUT SECONDS STEP...     one step, as `supervised` or `table`
 #
 # All GPUs of the machine are used: runs that differ in seed or objective go side by side. Take OUT
-# along to the next machine. Pairs and pools cost the most. Two steps are no part of all steps:
+# along to the next machine. Pools cost the most. Two steps are no part of all steps:
 # `supervised` trains the model START further on the teacher's best answers, as stages 2 and 3 of the
 # shipped model did. `taught` has pairs of today's operators and of real modules: five hours of processor time.
 set -uf
@@ -16,6 +16,7 @@ END=$(($(date +%s) + $2))
 KW=${KW:-python3 -m kernelwright.cli.main}
 GPUS=${GPUS:-$(nvidia-smi --list-gpus 2> /dev/null | wc -l)}
 ((GPUS)) || GPUS=1
+JOBS=${JOBS:-1} # trainings, or evaluations, that share a GPU. Times are taken by one process at a time
 JUDGES=${JUDGES:-12} # a GPU: with more judges, tasks of models fill 80 GB
 LEVELS=${LEVELS:-20:60 5:240 2:180 1:30} # programs of a pool
 POOL_S=${POOL_S:-400}   # a pool that takes longer is learned from as far as the pool is judged
@@ -41,11 +42,12 @@ step() { # name, command: once, and while there is time; LIMIT is the most secon
 }
 
 side_by_side() { # GPUs of a job, jobs: on all GPUs; a job that finds none waits
-    local width=$(($1 < GPUS ? $1 : GPUS)) slots slot job
-    slots=$((GPUS / width)) && shift
+    local width=$(($1 < GPUS ? $1 : GPUS)) places slots slot job first
+    places=$((GPUS / width)) && slots=$((places * JOBS)) && shift
     for ((slot = 0; slot < slots; slot++)); do
+        first=$((slot % places * width))
         (
-            export CUDA_VISIBLE_DEVICES=$(seq -s, $((slot * width)) $((slot * width + width - 1)))
+            export CUDA_VISIBLE_DEVICES=$(seq -s, $first $((first + width - 1)))
             export MASTER_PORT=$((29500 + slot))
             for ((job = slot + 1; job <= $#; job += slots)); do ${!job}; done
         ) &
@@ -73,6 +75,10 @@ train() { # name, recipe, seed, settings: by one process a GPU
 
 pairs() { # best answers by the cost model, and drawn answers to the same programs
     cp "$ROOT/recipes/data/best.toml" . && step pairs $KW data build best.toml --out pairs
+}
+
+replay() { # few pairs of the same kinds, beside the fastest answers of pools
+    cp "$ROOT/recipes/data/replay.toml" . && step replay $KW data build replay.toml --out replay
 }
 
 best() { # name, seed, settings: START learns the best answers
@@ -115,48 +121,63 @@ pool() { # name, model, seed, number of the programs, settings
 
 figures() { # name, policy, options: greedy on synthetic-v1, timed
     step "figures-$1" $KW eval synthetic --policy "$2" --label "$1" --out "figures/$1" --grade recycled \
-        --workers "$JUDGES" --levels 1,2,5,20 --timing-s 0.03 "${@:3}"
+        --workers "$((JUDGES / JOBS))" --levels 1,2,5,20 --timing-s 0.03 "${@:3}"
 }
 
 expert() { # name, model, seed, pools
     local fastest=fastest-$1
     step "$fastest" $KW data fastest "${@:4}" --out "$fastest" &&
-        train "$1" sft/expert.toml "$3" "model.path=\"$2\"" "data.files=[\"$fastest\",\"pairs\"]" &&
-        figures "$1" "hf:$1/last"
+        train "$1" sft/expert.toml "$3" "model.path=\"$2\"" "data.files=[\"$fastest\",\"replay\"]"
 }
 
-offline() { # name, model, seed, pool, levels of the figures, settings
-    train "$1" rl/pool.toml "$3" "model.path=\"$2\"" "rollouts.policy=\"pool:$4\"" validation.programs=8 "${@:6}" &&
-        figures "$1" "hf:$1/last" --levels "$5"
+offline() { # name, model, seed, pool, settings
+    train "$1" rl/pool.toml "$3" "model.path=\"$2\"" "rollouts.policy=\"pool:$4\"" validation.programs=8 "${@:5}"
 }
 
-learned() { # at equal rollouts: the same pool, the same start, the same seeds; in this order
-    local seed grpo jobs=() start=$START
+measured() { # levels, names: figures of the trained models
+    local name jobs=()
+    for name in "${@:2}"; do [ -e "$name.done" ] && jobs+=("figures $name hf:$name/last --levels $1"); done
+    side_by_side 1 "${jobs[@]}"
+}
+
+learned() { # from the verdicts of pool-1: DRTriton's objective, and expert iteration
+    local seed jobs=() names=()
+    for seed in $SEEDS; do
+        jobs+=("offline drpo-$seed $START $seed pool-1" "expert expert-$seed $START $seed pool-1")
+        names+=(drpo-$seed expert-$seed)
+    done
+    side_by_side 1 "${jobs[@]}" && measured 1,2,5,20 "${names[@]}"
+}
+
+compared() { # other objectives at equal rollouts: the same pool, the same start, the same seeds; in this order
+    local seed grpo jobs=() names=()
     local grouped='objective.loss="grpo" objective.contrasts_right=false'
-    for seed in $SEEDS; do jobs+=("offline drpo-$seed $start $seed pool-1 1,2,5,20" "expert expert-$seed $start $seed pool-1"); done
     for seed in $SEEDS; do
         grpo="$grouped objective.reward=\"one_plus_log\" objective.kl=0.01"
-        jobs+=("offline grpo-$seed $start $seed pool-1 2,5 $grpo"
-            "offline hrd-$seed $start $seed pool-1 2,5 objective.loss=\"hrd\" objective.reward=\"hierarchical\" objective.contrasts_right=false"
-            "offline mixed-$seed $start $seed pool-1 2,5 $grouped objective.reward=\"mixed\""
-            "offline drpo-power-$seed $start $seed pool-1 2,5 objective.reward=\"power_speed\""
-            "offline stages-$seed $start $seed pool-1 2,5 curriculum.stages=$STAGES"
-            "offline fixed-$seed $start $seed pool-1 2,5 curriculum.stages=$STAGES curriculum.mix=\"fixed\""
-            "offline by-kernel-$seed $start $seed pool-1 2,5 $grpo objective.by_kernel=true")
+        jobs+=("offline grpo-$seed $START $seed pool-1 $grpo"
+            "offline hrd-$seed $START $seed pool-1 objective.loss=\"hrd\" objective.reward=\"hierarchical\" objective.contrasts_right=false"
+            "offline mixed-$seed $START $seed pool-1 $grouped objective.reward=\"mixed\""
+            "offline drpo-power-$seed $START $seed pool-1 objective.reward=\"power_speed\""
+            "offline stages-$seed $START $seed pool-1 curriculum.stages=$STAGES"
+            "offline fixed-$seed $START $seed pool-1 curriculum.stages=$STAGES curriculum.mix=\"fixed\""
+            "offline by-kernel-$seed $START $seed pool-1 $grpo objective.by_kernel=true")
+        names+=({grpo,hrd,mixed,drpo-power,stages,fixed,by-kernel}-$seed)
     done
-    side_by_side 1 "${jobs[@]}"
+    side_by_side 1 "${jobs[@]}" && measured 2,5 "${names[@]}"
 }
 
 hacking() { # the same answers, rewarded by a comparison of values alone; the figures are the full judge's
-    local seed jobs=()
+    local seed jobs=() names=()
     mkdir -p values && { [ -e values/shards ] || cp -r pool-1/shards values/; } &&
         pool values "$START" 1 1 judging.checks='"values"' judging.precision='"kernelbench"' || return
-    for seed in $SEEDS; do jobs+=("offline values-$seed $START $seed values 2,5 judging.precision=\"kernelbench\""); done
-    side_by_side 1 "${jobs[@]}"
+    for seed in $SEEDS; do
+        jobs+=("offline values-$seed $START $seed values judging.precision=\"kernelbench\"") && names+=(values-$seed)
+    done
+    side_by_side 1 "${jobs[@]}" && measured 2,5 "${names[@]}"
 }
 
 plans() { # the same pairs without plans
-    best code-0 0 data.plans=false 'data.tokens="tokens-code"' && figures code-0 hf:code-0/best
+    pairs && best code-0 0 data.plans=false 'data.tokens="tokens-code"' && figures code-0 hf:code-0/best
 }
 
 table() {
@@ -169,12 +190,13 @@ table() {
 all() {
     local policy=$START
     [ -d "$START" ] && policy=hf:$START
-    pairs || return
+    replay || return
     side_by_side 1 "figures shipped $policy" "figures shipped-mends $policy --mends 2"
-    pool pool-1 "$START" 1 1 choice.steps=true && learned
+    pool pool-1 "$START" 1 1 choice.steps=true && learned && compared
     hacking
     side_by_side 2 plans
-    [ -e expert-0.done ] && pool pool-2 expert-0/last 2 2 && side_by_side 1 "expert expert-2 expert-0/last 0 pool-1 pool-2"
+    [ -e expert-0.done ] && pool pool-2 expert-0/last 2 2 &&
+        side_by_side 1 "expert expert-2 expert-0/last 0 pool-1 pool-2" && measured 1,2,5,20 expert-2
     table
 }
 

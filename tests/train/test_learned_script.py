@@ -48,7 +48,15 @@ def test_runs_go_side_by_side_on_the_gpus(tmp_path):
         done.unlink()
     run(tmp_path, step="learned", GPUS="4")
     cards = (tmp_path / "cards").read_text().split()
-    assert sorted(cards) == ["0", "2", "2", "3"], "first, third, eighth and fifteenth of the runs"
+    assert sorted(cards) == ["0", "2"], "the first and the third of four runs"
+
+
+def test_jobs_share_a_gpu(tmp_path):
+    calls = run(tmp_path, JOBS="2")
+    cards = (tmp_path / "cards").read_text().split()
+    assert set(cards) == {"0"}
+    judges = {re.search(r"--workers (\d+)", call)[1] for call in calls if "eval synthetic" in call}
+    assert judges == {"6"}, "two evaluations share twelve judges"
 
 
 def test_a_step_that_failed_is_done_again_and_what_needs_it_waits(tmp_path):

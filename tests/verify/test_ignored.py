@@ -84,6 +84,18 @@ def test_what_is_the_same_for_all_inputs_is_no_sign_that_anything_is_ignored():
     assert ignored_in(program_task(parse(text))) == ()
 
 
+@pytest.mark.parametrize(("factor", "ignored"), [("1e-12", ("t0",)), ("0.5", ())])
+def test_where_results_are_the_same_for_all_inputs_other_numbers_decide(factor, ignored):
+    text = BODY.replace("torch.tanh(x0)", "torch.ge(x0, -1e9)").replace("FACTOR", factor)
+    assert ignored_in(program_task(parse(text))) == ignored
+
+
+def test_of_indices_nothing_is_known():
+    call = "torch.argmax(x0, dim=1, keepdim=True)"
+    text = BODY.replace("torch.tanh(x0)", call).replace("FACTOR", "0")
+    assert ignored_in(program_task(parse(text.replace("randn((16, 64))", "zeros((16, 64))")))) == ()
+
+
 def test_of_a_function_nothing_is_known():
     def scaled(x):
         return [x + 1e-12 * torch.tanh(x)]

@@ -1,9 +1,10 @@
 """Finds calls of a program that its outputs do not depend on, at the sizes it is judged at.
 
 Examples: a product of a hundred values of `erf` rounds to zero for any input. A later threshold may
-replace every value of a result. A faithful kernel for such a call changes no output: the fault is
-the task's. The linter refuses such tasks at small sizes (`ignores_operator`). A larger task of the
-same structure may still have such calls.
+replace every value of a result. The sign of positive values is the same for all inputs, and may be
+lost in rounding beside a large term. A faithful kernel for such a call changes no output: the fault
+is the task's. The linter refuses such tasks at small sizes (`ignores_operator`). A larger task of
+the same structure may still have such calls.
 """
 
 from functools import partial
@@ -14,7 +15,7 @@ from kernelwright.core.seed import derive
 from kernelwright.programs.program import Call
 from kernelwright.programs.reference import run
 from kernelwright.programs.resizing.variants import num_bytes
-from kernelwright.verify.tasks.cases import KEPT_BYTES, Cases, Posed
+from kernelwright.verify.tasks.cases import KEPT_BYTES, Cases, Posed, fillers
 from kernelwright.verify.tasks.oracle import seeded
 from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.task import Task
@@ -28,8 +29,9 @@ Results = dict[str, tuple[torch.Tensor, ...]]
 
 
 def ignored_calls(cases: Cases) -> tuple[str, ...]:
-    """Returns the names of calls whose results may come from other inputs, in every telling case,
-    without wrong outputs. The result is empty where the task is no program, or a large one."""
+    """Returns the names of calls whose results do not matter: in every telling case, the outputs
+    stay right with results of other inputs in their place, or with the numbers that fill unwritten
+    memory. The result is empty where the task is no program, or a large one."""
     if cases.ignored is None:
         cases.ignored = _ignored_in_all(cases)
     return cases.ignored
@@ -63,10 +65,11 @@ def _ignored_in(task: Task, posed: Posed, cases: Cases) -> set[str]:
 
     def is_ignored(call: Call) -> bool:
         name = call.outputs[0]
-        return all(
-            _differ(own[name], other[name]) and _is_right(task, posed, cases, call, other[name])
-            for other in others
-        )
+        is_right = partial(_is_right, task, posed, cases, call)
+        if all(_differ(own[name], other[name]) and is_right(other[name]) for other in others):
+            return True
+        fillings = _fillings(own[name], seed)
+        return bool(fillings) and all(is_right(filling) for filling in fillings)
 
     return {call.outputs[0] for call in task.program.calls if is_ignored(call)}
 
@@ -90,6 +93,20 @@ def _differ(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> b
     """Whether the results differ. Results that are equal for all inputs prove nothing."""
     pairs = zip(one, other, strict=True)
     return any(not torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5)) for a, b in pairs)
+
+
+def _fillings(results: tuple[torch.Tensor, ...], seed: int) -> list[tuple[torch.Tensor, ...]]:
+    """Returns the results as memory that a silenced kernel leaves unwritten. The list is empty for
+    integers: they may be indices, and other numbers may lie out of range."""
+    if not all(result.is_floating_point() or result.dtype == torch.bool for result in results):
+        return []
+    return [
+        tuple(
+            torch.full_like(result, int(filler) % 2 if result.dtype == torch.bool else filler)
+            for result in results
+        )
+        for filler in fillers(seed)
+    ]
 
 
 def _is_right(

@@ -25,7 +25,7 @@ from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.rules.outside import lent_by
 from kernelwright.verify.session import Called, Lasting, Session
 from kernelwright.verify.static import findings
-from kernelwright.verify.tasks.cases import Case, Cases, Posed, answered, poison
+from kernelwright.verify.tasks.cases import Case, Cases, Posed, answered, fillers, poison
 from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.values import second_look
@@ -368,10 +368,10 @@ class Trial:
         # Outputs without elements cannot be wrong, and no kernel has work there.
         if not any(output.numel() for output in posed.answer.outputs.native):
             return True
-        filler = poison(posed.case.seed + 1, is_nan=False)
-        # Unwritten memory may be right by chance. Odd and even fillers and zero give both booleans.
-        fillers = (filler, filler + 1, 0.0)
-        return any(self._is_wrong(session, task, posed, kernels, filling) for filling in fillers)
+        return any(
+            self._is_wrong(session, task, posed, kernels, filler)
+            for filler in fillers(posed.case.seed)
+        )
 
     def _is_wrong(
         self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...], filler: float
