@@ -126,3 +126,14 @@ def test_the_guard_of_offsets_counts_what_is_pulled_where_it_may_be_more_than_is
     [counted] = write(s.program(s.sum(joined, dim=1)), limit=1)
     size = "x0.shape[0] * (x0.shape[1] + x1.shape[1])"
     assert f"assert max(x0.numel(), x1.numel(), t1.numel(), {size}) < 2**31" in counted.source
+
+
+def test_a_flipped_dimension_that_was_two_follows_other_sizes():
+    """Its parts are named in the text: a number would be right at this size alone."""
+    s = Sketch()
+    x = s.permute(s.input(4, 30, 6, 2), dims=(3, 0, 2, 1))
+    flipped = s.flip(s.flatten(x, start_dim=2), dims=(2,))
+    program = s.program(s.instance_norm(s.neg(flipped), weight=s.input(4), bias=s.input(4)))
+    [candidate] = write(program, limit=1)
+    assert "30" not in candidate.source.replace("(4, 30, 6, 2)", "")
+    assert faults_here_and_at_other_sizes(program, [candidate]) == []

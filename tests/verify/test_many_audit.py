@@ -106,6 +106,15 @@ def test_one_is_always_chosen_and_nothing_of_nothing():
     assert chosen([], []) == []
 
 
-def test_the_fastest_of_each_reference_is_chosen():
-    verdicts = [timed(2.0), timed(0.5), timed(1.0), timed(3.0), REJECTED]
-    assert chosen(verdicts, ["a", "a", "a", "b", "b"], share=0.0) == [1, 3]
+def test_the_fastest_of_several_with_one_reference_is_chosen():
+    verdicts = [timed(2.0), timed(0.5), timed(1.0), timed(3.0), timed(4.0), REJECTED]
+    assert chosen(verdicts, ["a", "a", "a", "b", "b", "b"], share=0.0) == [1, 3]
+
+
+def test_one_candidate_a_reference_is_not_chosen_for_its_time():
+    """The greedy answers of a model: fresh judgements of all took ten minutes of a GPU."""
+    verdicts = [timed(1.0)] * 50
+    references = [f"ref {number}" for number in range(50)]
+    assert chosen(verdicts, references, share=0.0) == []
+    assert len(chosen(verdicts, references, share=0.02)) == 1
+    assert chosen([timed(1.0), REJECTED], ["a", "a"], share=0.0) == []

@@ -95,7 +95,10 @@ def times(*sizes: str) -> str:
             names.append(factor)
     for quotient in quotients:  # "(N // 64)" times 64 is N again
         whole, _, divisor = quotient[1:-1].rpartition(" // ")
-        if number % int(divisor) == 0:
+        whole = f"({whole})" if " // " in whole else whole
+        if divisor in names:  # "(N // H)" times H
+            names[names.index(divisor)] = whole
+        elif divisor.isdigit() and number % int(divisor) == 0:
             number //= int(divisor)
             names.append(whole)
         else:
@@ -112,7 +115,9 @@ def over(size: str, divisor: int) -> str:
     if size.startswith("(") and len(_factors(size)) == 1:
         # "(N // 4)" over 2 is "(N // 8)": a nested quotient would not be recognised by `same`.
         whole, _, earlier = size[1:-1].rpartition(" // ")
-        return f"({whole} // {int(earlier) * divisor})"
+        if earlier.isdigit():
+            return f"({whole} // {int(earlier) * divisor})"
+        return f"({whole} // {earlier} // {divisor})"
     return f"({size} // {divisor})"
 
 
@@ -234,12 +239,15 @@ def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
 
     Args:
         size: length of the inner term in the program at hand.
-        text: text of that size. If the term's size has no such factor, the number is used.
+        text: text of that size, in a form that the term's size can be divided by; else the number
+            is used.
     """
-    # A text that is a factor of the size follows the inputs at other sizes; a number stays fixed.
+    # A text follows the inputs at other sizes; a number stays fixed.
     rest = Counter(_factors(term.size)) - Counter(_factors(text))
     if not text.isdigit() and same(times(text, *rest.elements()), term.size):
         left = times("1", *rest.elements())
+    elif text.isidentifier() and "(" not in term.size:
+        left = f"({term.size} // {text})"
     else:
         text, left = str(size), over(term.size, size)
     outer = Term(term.axis, left, term.length // size, times(term.inner, text), term.is_outer)

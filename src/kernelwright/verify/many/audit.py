@@ -1,5 +1,6 @@
 """The audit of a run of many judgements under the grade `recycled`: a second, `fresh` run over
-each reference's fastest and random shares of the others. Where they differ, `fresh` holds.
+the fastest of several accepted candidates of a reference, and random shares of all others. Where
+they differ, `fresh` holds.
 
 A recycled guest may have been spoiled by an earlier candidate without its attestation showing it: a
 difference means that, or a bug of ours.
@@ -108,21 +109,21 @@ def _differs(verdict: Verdict, fresh: Record | None) -> bool:
 def chosen(
     verdicts: Sequence[Verdict], references: Sequence[str], share: float = SHARE
 ) -> list[int]:
-    """Returns numbers of candidates to judge again: each reference's fastest, where there are
-    times, and unpredictable shares of the accepted, and of those that a guest rejected."""
+    """Returns numbers of candidates to judge again: unpredictable shares of the accepted, and of
+    those that a guest rejected. Where several accepted candidates of a reference have times, the
+    fastest is also chosen. A candidate without such competitors gains nothing by its time, and
+    fresh judgements of all would take longer than the run itself."""
     accepted = [number for number, verdict in enumerate(verdicts) if verdict.accepted]
-    fastest: dict[str, int] = {}
+    timed: dict[str, list[tuple[float, int]]] = {}
     for number in accepted:
-        speedup, reference = verdicts[number].speedup, references[number]
-        if speedup is None:
-            continue
-        best = verdicts[fastest[reference]].speedup if reference in fastest else None
-        if best is None or speedup > best:
-            fastest[reference] = number
+        speedup = verdicts[number].speedup
+        if speedup is not None:
+            timed.setdefault(references[number], []).append((speedup, number))
+    fastest = [max(contenders)[1] for contenders in timed.values() if len(contenders) > 1]
     rejected = [number for number, v in enumerate(verdicts) if v.stage in GUEST_STAGES]
     drawn = [
         number
         for numbers in (accepted, rejected)
         for number in secrets.SystemRandom().sample(numbers, math.ceil(share * len(numbers)))
     ]
-    return sorted({*fastest.values(), *drawn})
+    return sorted({*fastest, *drawn})
