@@ -134,9 +134,11 @@ def test_where_the_task_ignores_nothing_an_idle_kernel_is_a_decoy(judge):
 
 
 @pytest.mark.slow
-def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys(judge):
+@pytest.mark.parametrize(("num_more", "code"), [(3, Code.OK), (4, Code.DECOY)])
+def test_more_than_two_idle_kernels_for_each_ignored_call_are_decoys(num_more, code, judge):
+    """Two calls are ignored, and one kernel of the candidate computes one of them."""
     launch = "    tanh_kernel[grid](x0, t, x0.numel(), BLOCK=256)\n"
-    names = ["first_kernel", "second_kernel"]
+    names = [f"kernel_{number}" for number in range(num_more)]
     source = candidate("1e-12").source
     kernel = source[source.index("@triton.jit") : source.index("@triton.jit\ndef add_kernel")]
     more = "".join(kernel.replace("tanh_kernel", name) for name in names)
@@ -146,7 +148,7 @@ def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys(judge):
     )
     source = source.replace(kernel, kernel + more).replace(launch, launch + launches)
     verdict = judge.verify(IGNORES, Candidate(source=source))
-    assert verdict.code is Code.DECOY, verdict.message
+    assert verdict.code is code, verdict.message
 
 
 def test_where_pytorch_may_compute_beside_it_it_is_one_too_and_the_task_is_named():

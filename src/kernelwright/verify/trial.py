@@ -47,6 +47,8 @@ MAX_MESSAGE, MAX_ADVICE, MOST_ADVICE = 2_500, 1_000, 100
 """Characters of a verdict's message and of each advice; how many advices."""
 MAX_LAUNCHED = 50_000
 """Characters of all names of kernels. A worker's message has room for eight verdicts."""
+KERNELS_A_CALL = 2
+"""Kernels that may compute one call: one for the parts of a long row, and one that joins them."""
 
 
 @dataclass(slots=True)
@@ -336,7 +338,7 @@ class Trial:
     def silence(self, sessions: Lasting, cases: Cases) -> None:
         """Switches off all of the candidate's kernels together, and then each of several kernels
         alone: the outputs must be wrong then in a telling case. Else a kernel is a decoy, and
-        `Rejected` is raised. In `pure` mode as many kernels may be idle as the task has calls
+        `Rejected` is raised. In `pure` mode, `KERNELS_A_CALL` kernels may be idle for each call
         without effect (`ignored_calls`)."""
         names = tuple(self.launches)
         groups = [names, *((name,) for name in names if len(names) > 1)]
@@ -351,7 +353,7 @@ class Trial:
             message = f"the outputs are right without {what}"
             ignored = () if group == names else ignored_calls(cases)
             why = f"the task does not depend on {', '.join(ignored)} either" if ignored else ""
-            if num_idle > len(ignored) or self.rules.mode != "pure":
+            if num_idle > KERNELS_A_CALL * len(ignored) or self.rules.mode != "pure":
                 raise Rejected(Stage.PROBE, Code.DECOY, f"{message}: a decoy{why and f'; {why}'}")
             self.advice.append(f"{message}: {why}")
         self.passed("outputs depend on each own kernel")
