@@ -7,6 +7,7 @@ is the task's. The linter refuses such tasks at small sizes (`ignores_operator`)
 the same structure may still have such calls.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -68,8 +69,14 @@ def _ignored_in(task: Task, posed: Posed, cases: Cases) -> set[str]:
         is_right = partial(_is_right, task, posed, cases, call)
         if all(_differ(own[name], other[name]) and is_right(other[name]) for other in others):
             return True
-        fillings = _fillings(own[name], seed)
-        return bool(fillings) and all(is_right(filling) for filling in fillings)
+        # Numbers outside an operator's domain, or wrong indices, would end the process on a GPU.
+        if device.type != "cpu" and _has_domains(task.program.calls):
+            return False
+        try:
+            fillings = _fillings(own[name], seed)
+            return bool(fillings) and all(is_right(filling) for filling in fillings)
+        except (RuntimeError, ValueError, IndexError):
+            return False
 
     return {call.outputs[0] for call in task.program.calls if is_ignored(call)}
 
@@ -93,6 +100,15 @@ def _differ(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> b
     """Whether the results differ. Results that are equal for all inputs prove nothing."""
     pairs = zip(one, other, strict=True)
     return any(not torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5)) for a, b in pairs)
+
+
+def _has_domains(calls: Sequence[Call]) -> bool:
+    """Whether some call makes integers, which may be indices, or reads probabilities."""
+    return any(
+        "int" in result.dtype or "bernoulli" in call.op or "cross_entropy" in call.op
+        for call in calls
+        for result in call.types
+    )
 
 
 def _fillings(results: tuple[torch.Tensor, ...], seed: int) -> list[tuple[torch.Tensor, ...]]:

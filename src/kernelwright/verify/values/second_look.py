@@ -43,9 +43,6 @@ MOST_ROUNDINGS, ENOUGH_ROUNDINGS = 32, 8
 """Most roundings tried, and roundings before the first decision. A rounding explains an element
 that rounding decides with probability 1/2; 8 roundings all miss the element once in 256. If more
 than half of the off elements then stay unexplained, no further rounding is tried."""
-FEW_LEFT = 4
-"""So few unexplained elements do not end the search before all roundings are tried: a verdict has
-some thirty cases, and one element alone would be missed in one of ten verdicts."""
 MOST_ELEMENTS = 1 << 24
 """The most elements of all outputs that are looked at one by one: 128 MiB in float64, a few
 times."""
@@ -171,7 +168,7 @@ def _settled(outputs: Tensors, call: ReferenceCall, rules: Rules) -> Tensors:
         if not num_left and all(look.leaves_enough for look in looks):
             return tuple(look.settled() for look in looks)
         # With nothing left, too many elements are unsettled, and further roundings add to these.
-        if not num_left or num_left > max(num_off / 2, FEW_LEFT):
+        if not num_left or num_left > num_off / 2:
             break
     return outputs
 
