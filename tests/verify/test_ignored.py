@@ -96,6 +96,21 @@ def test_of_indices_nothing_is_known():
     assert ignored_in(program_task(parse(text.replace("randn((16, 64))", "zeros((16, 64))")))) == ()
 
 
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "t0 = torch.clamp(x0, 0, 15)\n    t1 = torch.Tensor.to(t0, dtype=torch.int64)\n"
+        "    t2 = F.embedding(t1, x1)",
+        "t0 = torch.sigmoid(x0)\n    t1 = torch.sigmoid(x1)\n"
+        '    t2 = F.binary_cross_entropy(t0, t1, reduction="none")',
+    ],
+    ids=["indices", "probabilities"],
+)
+def test_numbers_outside_of_a_domain_are_not_tried(calls):
+    body = BODY[: BODY.index("    t0 =")] + f"    {calls}\n    return [t2]\n"
+    assert ignored_in(program_task(parse(body))) == ()
+
+
 def test_of_a_function_nothing_is_known():
     def scaled(x):
         return [x + 1e-12 * torch.tanh(x)]

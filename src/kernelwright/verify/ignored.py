@@ -7,12 +7,12 @@ is the task's. The linter refuses such tasks at small sizes (`ignores_operator`)
 the same structure may still have such calls.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import torch
 
 from kernelwright.core.seed import derive
+from kernelwright.programs.draws.positions import calls_of_positions
 from kernelwright.programs.program import Call
 from kernelwright.programs.reference import run
 from kernelwright.programs.resizing.variants import num_bytes
@@ -64,21 +64,19 @@ def _ignored_in(task: Task, posed: Posed, cases: Cases) -> set[str]:
     except (RuntimeError, ValueError, IndexError):  # other values leave an operator's domain
         return set()
 
-    def is_ignored(call: Call) -> bool:
+    positions = calls_of_positions(task.program)
+
+    def is_ignored(number: int, call: Call) -> bool:
         name = call.outputs[0]
         is_right = partial(_is_right, task, posed, cases, call)
         if all(_differ(own[name], other[name]) and is_right(other[name]) for other in others):
             return True
-        # Numbers outside an operator's domain, or wrong indices, would end the process on a GPU.
-        if device.type != "cpu" and _has_domains(task.program.calls):
-            return False
-        try:
-            fillings = _fillings(own[name], seed)
-            return bool(fillings) and all(is_right(filling) for filling in fillings)
-        except (RuntimeError, ValueError, IndexError):
-            return False
+        # A position out of range would end the process on a GPU.
+        fillings = [] if number in positions else _fillings(own[name], seed)
+        return bool(fillings) and all(is_right(filling) for filling in fillings)
 
-    return {call.outputs[0] for call in task.program.calls if is_ignored(call)}
+    calls = enumerate(task.program.calls)
+    return {call.outputs[0] for number, call in calls if is_ignored(number, call)}
 
 
 def _results(
@@ -102,18 +100,9 @@ def _differ(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> b
     return any(not torch.equal(a.nan_to_num(0.5), b.nan_to_num(0.5)) for a, b in pairs)
 
 
-def _has_domains(calls: Sequence[Call]) -> bool:
-    """Whether some call makes integers, which may be indices, or reads probabilities."""
-    return any(
-        "int" in result.dtype or "bernoulli" in call.op or "cross_entropy" in call.op
-        for call in calls
-        for result in call.types
-    )
-
-
 def _fillings(results: tuple[torch.Tensor, ...], seed: int) -> list[tuple[torch.Tensor, ...]]:
     """Returns the results as memory that a silenced kernel leaves unwritten. The list is empty for
-    integers: they may be indices, and other numbers may lie out of range."""
+    integers, which the judge fills in another way."""
     if not all(result.is_floating_point() or result.dtype == torch.bool for result in results):
         return []
     return [
@@ -133,8 +122,11 @@ def _is_right(
     results: tuple[torch.Tensor, ...],
 ) -> bool:
     """Whether the outputs are right with these results in place of one call's results."""
-    with seeded(posed.case.seed, cases.rules.device):
-        outputs = run(task.program, posed.inputs, after=partial(_swapped, ignored, results))
+    try:
+        with seeded(posed.case.seed, cases.rules.device):
+            outputs = run(task.program, posed.inputs, after=partial(_swapped, ignored, results))
+    except (RuntimeError, ValueError, IndexError):  # the results leave an operator's domain
+        return False
     return compare(outputs, posed.answer.outputs, cases.rules.precision).mismatch is None
 
 

@@ -36,11 +36,10 @@ def stay_in_range(program: Program) -> bool:
     drawn from their range (`programs.draws.initial`). The result is False if the computation is too
     large for the CPU.
     """
-    readers = [i for i, call in enumerate(program.calls) if any(r in call.op for r in READERS)]
+    readers = _readers(program)
     if not readers:
         return True
-    positions = {name for i in readers for name in _positions(program, program.calls[i])}
-    needed = _what_computes(program, positions)
+    needed = calls_of_positions(program)
     calls = [program.calls[i] for i in needed]
     if all(call.op in RELABELLING for call in calls):
         return True
@@ -49,6 +48,16 @@ def stay_in_range(program: Program) -> bool:
     if num_elements > MAX_ELEMENTS or sum(map(program.flops_of, calls)) > MAX_FLOPS:
         return False
     return all(_is_in_range(program, needed, readers, *draw) for draw in DRAWS)
+
+
+def calls_of_positions(program: Program) -> set[int]:
+    """The numbers of all calls from whose results positions, or checked probabilities, come."""
+    readers = (program.calls[i] for i in _readers(program))
+    return _what_computes(program, {name for call in readers for name in _positions(program, call)})
+
+
+def _readers(program: Program) -> list[int]:
+    return [i for i, call in enumerate(program.calls) if any(r in call.op for r in READERS)]
 
 
 def _positions(program: Program, call: Call) -> Iterator[str]:

@@ -117,7 +117,8 @@ def over(size: str, divisor: int) -> str:
         whole, _, earlier = size[1:-1].rpartition(" // ")
         if earlier.isdigit():
             return f"({whole} // {int(earlier) * divisor})"
-        return f"({whole} // {earlier} // {divisor})"
+        if whole:
+            return f"({whole} // {earlier} // {divisor})"
     return f"({size} // {divisor})"
 
 
@@ -239,8 +240,8 @@ def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
 
     Args:
         size: length of the inner term in the program at hand.
-        text: text of that size, in a form that the term's size can be divided by; else the number
-            is used.
+        text: text of that size. If the term's size cannot be divided by this text, the number is
+            used.
     """
     # A text follows the inputs at other sizes; a number stays fixed.
     rest = Counter(_factors(term.size)) - Counter(_factors(text))

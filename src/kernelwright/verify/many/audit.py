@@ -1,6 +1,6 @@
 """The audit of a run of many judgements under the grade `recycled`: a second, `fresh` run over
-the fastest of several accepted candidates of a reference, and random shares of all others. Where
-they differ, `fresh` holds.
+the fastest of several accepted candidates of a reference, and random shares of the accepted and of
+the rejected candidates. Where they differ, `fresh` holds.
 
 A recycled guest may have been spoiled by an earlier candidate without its attestation showing it: a
 difference means that, or a bug of ours.
