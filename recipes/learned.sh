@@ -142,6 +142,7 @@ measured() { # levels, names: figures of the trained models
 
 learned() { # from the verdicts of pool-1: DRTriton's objective, and expert iteration
     local seed jobs=() names=()
+    replay || return
     for seed in $SEEDS; do
         jobs+=("offline drpo-$seed $START $seed pool-1" "expert expert-$seed $START $seed pool-1")
         names+=(drpo-$seed expert-$seed)
@@ -190,13 +191,12 @@ table() {
 all() {
     local policy=$START
     [ -d "$START" ] && policy=hf:$START
-    replay || return
     side_by_side 1 "figures shipped $policy" "figures shipped-mends $policy --mends 2"
     pool pool-1 "$START" 1 1 choice.steps=true && learned && compared
     hacking
-    side_by_side 2 plans
     [ -e expert-0.done ] && pool pool-2 expert-0/last 2 2 &&
         side_by_side 1 "expert expert-2 expert-0/last 0 pool-1 pool-2" && measured 1,2,5,20 expert-2
+    side_by_side 2 plans # last, because its pairs take hours of a core
     table
 }
 
