@@ -35,7 +35,7 @@ def test_a_model_s_kernel_keeps_its_own_times_and_ratios_are_as_wide_as_both_all
         "speedup_intervals": {"eager": (1.9, 2.1)},
     }
     timed = {"eager": timing(8.0, 8.5), "compiled": timing(6.0, 8.0), "speedup_intervals": {}}
-    both = _apart(found, timed | {"tf32": {}})
+    both = _apart(found, timed | {"tf32": {}}, {})
     assert both["eager"] == found["eager"]  # taken in turns with the kernel
     assert both["compiled"] == timed["compiled"]
     assert both["speedup_intervals"] == {"eager": (1.9, 2.1), "compiled": (6.0 / 5.0, 8.0 / 4.0)}
@@ -44,7 +44,7 @@ def test_a_model_s_kernel_keeps_its_own_times_and_ratios_are_as_wide_as_both_all
 def test_without_a_right_kernel_there_are_no_ratios():
     found = {"eager": None, "optimized": None, "compiled": None, "speedup_intervals": {}}
     timed = {"eager": timing(8.0, 8.5), "compiled": timing(6.0, 8.0), "speedup_intervals": {}}
-    both = _apart(found, timed)
+    both = _apart(found, timed, {})
     assert both["speedup_intervals"] == {}
     assert (both["eager"], both["compiled"]) == (timed["eager"], timed["compiled"])
 
@@ -58,9 +58,31 @@ def test_where_torch_compile_is_delivered_the_time_of_a_slower_kernel_is_not_tol
         "speedup_intervals": {"eager": (0.6, 0.7)},
     }
     timed = {"eager": timing(8.0, 8.5), "compiled": timing(6.0, 8.0), "speedup_intervals": {}}
-    both = _apart(found, timed)
+    both = _apart(found, timed, {})
     assert (both["optimized"], both["speedup_intervals"]) == (None, {})
     assert (both["eager"], both["compiled"]) == (timed["eager"], timed["compiled"])
+
+
+@pytest.mark.parametrize("form", ["kernels", "compiled_kernels", "compiled"])
+def test_a_delivered_form_of_a_model_has_the_times_of_the_contest(form):
+    found = {
+        "form": form,
+        "eager": timing(9.0, 11.0),
+        "optimized": timing(4.0, 5.0),
+        "compiled": None,
+        "speedup_intervals": {"eager": (1.9, 2.1)},
+    }
+    timed = {name: timing(8.0, 9.0) for name in ("eager", "compiled", "max_autotune")}
+    contest = {
+        "eager": timing(3, 3), "compiled": timing(2, 2), "optimized": timing(1, 1),
+        "speedup_intervals": {"eager": [2.9, 3.1], "compiled": [1.9, 2.1]},
+    }  # fmt: skip
+    both = _apart(found, timed | {"speedup_intervals": {}, "tf32": {}}, contest)
+    assert {name: both[name] for name in ("eager", "compiled", "optimized")} == {
+        name: contest[name] for name in ("eager", "compiled", "optimized")
+    }
+    widest = {"max_autotune": (8.0, 9.0)}  # this baseline took no part in the contest
+    assert both["speedup_intervals"] == contest["speedup_intervals"] | widest
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """torch.compile beside the result: what the process answers, and what happens where it cannot."""
 
 import json
+import queue
 import sys
+import threading
 import time
 from contextlib import closing, nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,9 +18,11 @@ from kernelwright.programs.text import to_text
 from kernelwright.search.contest import child as contest_child
 from kernelwright.search.contest import side_by_side
 from kernelwright.search.contest.contest import LEAST_S, Contest, hold_contest
-from kernelwright.search.contest.process import ContestProcess
-from kernelwright.search.contest.warming import GuestTurns
+from kernelwright.search.contest.process import WAITED, ContestProcess
+from kernelwright.search.contest.warming import Ends, GuestTurns
 from kernelwright.timing.cuda_timer import ColdCall
+from kernelwright.timing.deadline import Budget
+from kernelwright.timing.stages import stage
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.tasks.program_task import program_task
 
@@ -70,7 +75,8 @@ def process(text):
 def asked(task, text, *, wholes=None, for_s=600.0):
     wholes = {"ours": "kernel"} if wholes is None else wholes
     with closing(ContestProcess(process(text))) as started:
-        return hold_contest(task, wholes, precision="strict", for_s=for_s, process=started)
+        deadline = Budget.start(for_s).deadline
+        return hold_contest(task, wholes, precision="strict", deadline=deadline, process=started)
 
 
 def contest(**changes):
@@ -187,6 +193,26 @@ def test_an_interruption_ends_the_process(task, monkeypatch):
     assert started[0].wait(60) < 0, "the process is killed"
 
 
+def test_a_whole_has_the_time_that_the_process_waited_for_others():
+    begin_s = time.monotonic()
+    ends = Ends(begin_s=begin_s, for_s=10.0, wall_s=100.0)
+    before_s = ends.deadline().left_s()
+    with stage("wait for the GPU", is_waiting=True):
+        time.sleep(0.3)
+    assert ends.deadline().left_s() == pytest.approx(before_s, abs=0.1)
+    assert Ends(begin_s=begin_s - 100.0, for_s=200.0, wall_s=100.0).deadline().is_over
+
+
+def test_the_child_tells_how_long_it_waits(monkeypatch):
+    monkeypatch.setattr(contest_child, "TELLING_S", 0.02)
+    told = queue.SimpleQueue()
+    lines = SimpleNamespace(write=told.put)
+    threading.Thread(target=contest_child._tell_waiting, args=(lines,), daemon=True).start()
+    with stage("wait for the GPU", is_waiting=True):  # also while the wait lasts
+        first, second = (told.get(timeout=30)[WAITED] for _ in range(2))
+    assert 0 < first < second
+
+
 @pytest.fixture
 def on_cpu(monkeypatch):
     """The child's work without a GPU: a clock that counts calls, and no real compilation."""
@@ -200,7 +226,7 @@ def on_cpu(monkeypatch):
 
 def child(text, wholes=None):
     job = {"text": text, "training": None, "wholes": wholes or {}}
-    job |= {"precision": "strict", "for_s": 600.0, "is_sized": False}
+    job |= {"precision": "strict", "for_s": 600.0, "wall_s": 600.0, "is_sized": False}
     *_, answer = contest_child.contest(job, torch.device("cpu"), time.monotonic())
     return answer
 

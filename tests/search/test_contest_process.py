@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from kernelwright.search.contest.process import ContestProcess
+from kernelwright.search.contest.process import WAITED, ContestProcess
+from kernelwright.timing.stages import take_spent, worked_s
 
 
 def process(path):
@@ -17,6 +18,20 @@ def process(path):
         " begin_s = time.time(); job = json.load(sys.stdin);"
         " print(json.dumps({'job': job, 'waited_s': time.time() - begin_s}))"
     )
+    return closing(ContestProcess((sys.executable, "-c", text)))
+
+
+def waiting_process(seconds):
+    """Waits for others until `seconds` are over, tells so meanwhile, and answers then."""
+    text = f"""
+import json, sys, time
+json.load(sys.stdin)
+begin_s = time.time()
+while (spent_s := time.time() - begin_s) < {seconds}:
+    time.sleep(0.1)
+    print(json.dumps({{{WAITED!r}: spent_s}}), flush=True)
+print(json.dumps({{"done": True}}))
+"""
     return closing(ContestProcess((sys.executable, "-c", text)))
 
 
@@ -55,6 +70,25 @@ def test_a_process_that_nobody_asks_ends_with_the_search(tmp_path):
         assert running is not None
         assert running.poll() is None
     assert running.poll() is not None
+
+
+def test_waiting_for_others_is_not_time_of_the_contest():
+    take_spent()
+    begin_s = worked_s()
+    with waiting_process(3.0) as contest_process:
+        assert contest_process.answer({}, 1.5, 60.0) == {"done": True}
+    # Nor is this waiting time of the search.
+    assert worked_s() - begin_s < 2.0
+    spent = take_spent()
+    assert spent["wait for the GPU"] > 2.5
+    assert spent["beside torch.compile"] < 2.0
+
+
+def test_all_waiting_together_has_an_end():
+    begin_s = time.monotonic()
+    with waiting_process(60.0) as contest_process:
+        assert "not ready" in contest_process.answer({}, 1.0, 3.0)
+    assert 2.5 < time.monotonic() - begin_s < 20
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from kernelwright.timing import stages
-from kernelwright.timing.stages import stage, take_spent, worked_s
+from kernelwright.timing.stages import child_waited, stage, take_spent, waited_s, worked_s
 
 
 class Clock(threading.local):
@@ -67,3 +67,23 @@ def test_a_budgets_clock_stands_still_while_this_thread_waits_for_others(clock):
     with stage("work"):
         clock.rest(0.05)
     assert worked_s() - before_s == pytest.approx(0.05)
+
+
+def test_the_waiting_of_the_process_counts_threads_once(clock):
+    before_s = waited_s()
+    with stage("wait", is_waiting=True):
+        clock.rest(0.2)
+        assert waited_s() - before_s == pytest.approx(0.2), "the wait has not ended"
+        with stage("wait", is_waiting=True):  # as of another thread
+            clock.rest(0.1)
+    clock.rest(0.4)
+    assert waited_s() - before_s == pytest.approx(0.3)
+
+
+def test_a_childs_waiting_is_no_work_of_the_thread_that_waits_for_its_end(clock):
+    before_s = worked_s()
+    with stage("child"):
+        clock.rest(0.5)
+        child_waited("wait", 0.3)
+    assert worked_s() - before_s == pytest.approx(0.2)
+    assert take_spent() == pytest.approx({"child": 0.2, "wait": 0.3})

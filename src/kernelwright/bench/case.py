@@ -22,7 +22,7 @@ from kernelwright.bench.serving import serve
 from kernelwright.bench.side_by_side import side_by_side
 from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure, found_of
 from kernelwright.core import record
-from kernelwright.core.delivered import COMPILED, COMPILED_KERNELS, ORIGINAL, OURS
+from kernelwright.core.delivered import COMPILED, ORIGINAL, OURS
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.progress import Say
 from kernelwright.core.record import Record
@@ -137,7 +137,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     is_ours = job["options"]["policy"] == TEACHER
     with hold():
         timed = _timed(job, _to_time(facts, folder) if is_ours else None, verdict.precision)
-    return facts | timed if is_ours else _apart(facts, timed)
+    return facts | timed if is_ours else _apart(facts, timed, _of_search(result))
 
 
 def _of_contest(result: Record) -> Record:
@@ -212,26 +212,31 @@ def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
     }
 
 
-def _apart(searched: Record, timed: Record) -> Record:
-    """The times of a model's kernel from its verdict, beside times of the baselines.
+def _apart(searched: Record, timed: Record, contest: Record) -> Record:
+    """The times of code that models may have written, which this process does not run.
 
-    This process does not run kernels of models, so kernel and baseline did not take turns. The
-    interval of a ratio is therefore the widest that both intervals allow. Without a right kernel
-    the time of PyTorch stands, which the user keeps. If torch.compile is delivered, times of the
-    judged kernel are left out: the user does not get it.
+    The contest of the search timed the delivered form beside the baselines, in guests. Without such
+    a time, the verdict has the kernel's time. Kernel and baseline did not take turns then, so the
+    interval of a ratio is the widest that both intervals allow. If torch.compile is delivered, the
+    user does not get the judged kernel, and its time is left out. Without a right kernel the user
+    keeps PyTorch.
+
+    Args:
+        timed: baselines, timed after the search.
+        contest: the times of the contest, as of `_of_search`.
     """
-    baselines = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
-    if searched.get("form") in (COMPILED, COMPILED_KERNELS):
-        untimed = {"eager": timed["eager"], "optimized": None, "speedup_intervals": {}}
-        return timed | searched | baselines | untimed
+    if contest.get("optimized"):
+        searched = searched | contest
+    elif searched.get("form") == COMPILED:
+        searched = searched | {"eager": None, "optimized": None, "speedup_intervals": {}}
     intervals = dict(searched["speedup_intervals"])
+    baselines = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
+    baselines["eager"] = timed["eager"]
+    baselines |= {name: searched[name] for name in baselines if searched.get(name)}
     if (ours := searched["optimized"]) is not None:
         for name, timing in baselines.items():
-            intervals[name] = (
-                timing["low_ms"] / ours["high_ms"],
-                timing["high_ms"] / ours["low_ms"],
-            )
-    baselines["eager"] = searched["eager"] or timed["eager"]
+            widest = (timing["low_ms"] / ours["high_ms"], timing["high_ms"] / ours["low_ms"])
+            intervals.setdefault(name, widest)
     return timed | searched | baselines | {"speedup_intervals": intervals}
 
 

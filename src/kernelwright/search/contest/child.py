@@ -2,8 +2,9 @@
 
     python -m kernelwright.search.contest.child
 
-reads one JSON object, {"text", "training", "wholes", "precision", "for_s", "is_sized"}, and answers
-with lines of JSON.
+reads one JSON object, {"text", "training", "wholes", "precision", "for_s", "wall_s", "is_sized"},
+and answers with lines of JSON. Lines between tell how long the process has waited for other users
+of the GPU.
 """
 
 import json
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from torch.utils._pytree import tree_map
@@ -30,6 +31,7 @@ from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.sandbox.shared.own_folders import own_folder
 from kernelwright.search.contest.contest import COMPILED, COMPILED_GRAPHS, EAGER
 from kernelwright.search.contest.graph_trees import can_be_copied, replayed, waits_for_launches
+from kernelwright.search.contest.process import WAITED
 from kernelwright.search.contest.side_by_side import (
     MESSAGE_LIMIT,
     WARM_CALLS,
@@ -38,9 +40,9 @@ from kernelwright.search.contest.side_by_side import (
     compile_ahead,
     warm,
 )
-from kernelwright.search.contest.warming import GuestFailed, Warming, num_guests
+from kernelwright.search.contest.warming import Ends, GuestFailed, Warming, num_guests
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.timing.deadline import Deadline
+from kernelwright.timing.stages import waited_s
 from kernelwright.timing.turns import ROUNDS, Contender, take_turns
 from kernelwright.verify.guests import computing
 from kernelwright.verify.inductor import program_function
@@ -59,6 +61,8 @@ from kernelwright.verify.values.live import copied
 
 WARMING_SHARE = 0.6
 """A whole that is not ready after this share of the contest's time takes no part."""
+TELLING_S = 0.5
+"""Seconds after which the process tells again how long it has waited."""
 FIRST_ROUNDS = 3
 """Rounds of PyTorch and torch.compile alone. Their times count where no whole is ready in time."""
 SEED, NUM_CASES = 1, 2
@@ -75,10 +79,33 @@ def main() -> None:
     text = sys.stdin.read()
     if not text:
         return  # the search ended without a contest
+    lines = _Lines(answers)
+    threading.Thread(target=_tell_waiting, args=(lines,), daemon=True).start()
     begin_s = time.monotonic()
     for answer in contest(json.loads(text), device_named("cuda"), begin_s):
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        lines.write(answer)
+
+
+class _Lines:
+    """Writes records for the process that asked; several threads write."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._lock = file, threading.Lock()
+
+    def write(self, line: Record) -> None:
+        with self._lock:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+
+
+def _tell_waiting(lines: _Lines) -> None:
+    """Tells how long this process has waited, as often as that has grown."""
+    told_s = 0.0
+    while True:
+        time.sleep(TELLING_S)
+        if (now_s := waited_s()) > told_s:
+            lines.write({WAITED: now_s})
+            told_s = now_s
 
 
 def _start_guests() -> None:
@@ -141,9 +168,12 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
             else:
                 contenders[COMPILED_GRAPHS] = CalledContender(replaying)
                 right += [COMPILED_GRAPHS] if is_right(task, replaying, original, rules) else []
-        left_s = WARMING_SHARE * job["for_s"] - (time.monotonic() - begin_s)
-        deadline = Deadline(clock_s=time.monotonic() + left_s)
-        warming = Warming(task, device, inputs, num_guests(device, peak_bytes), deadline)
+        ends = Ends(
+            begin_s=begin_s,
+            for_s=WARMING_SHARE * job["for_s"],
+            wall_s=WARMING_SHARE * job["wall_s"],
+        )
+        warming = Warming(task, device, inputs, num_guests(device, peak_bytes), ends)
         ready, unready = warming.warm(job["wholes"], open_things)
         contenders |= ready
         failed |= unready

@@ -13,6 +13,7 @@ from statistics import median
 from kernelwright.core.record import Record
 from kernelwright.programs.text import to_text
 from kernelwright.search.contest.process import ContestProcess, short
+from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.turns import OURS, compared
 from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.program_task import ProgramTask
@@ -132,7 +133,7 @@ def hold_contest(
     wholes: Mapping[str, str],
     *,
     precision: str,
-    for_s: float,
+    deadline: Deadline,
     process: ContestProcess,
     is_sized: bool = False,
 ) -> Contest:
@@ -143,7 +144,8 @@ def hold_contest(
         wholes: texts of optimized.py by name, the most promising first: where time is short, the
             last ones take no part.
         precision: "strict", "tf32" or "kernelbench".
-        for_s: seconds that the contest may take.
+        deadline: when the contest ends. Its process does not work, as little as this one, while it
+            waits for other users of the GPU.
         process: takes the times.
         is_sized: sizes vary from call to call: torch.compile compiles for all sizes, and no CUDA
             graphs take part.
@@ -154,6 +156,7 @@ def hold_contest(
     text = _text(task)
     if text is None:
         return Contest(message="torch.compile was not timed: the original has no source text.")
+    for_s = deadline.left_s()
     # A contest that cannot answer would only use up the rest of the budget.
     if for_s < LEAST_S:
         return Contest(
@@ -162,15 +165,17 @@ def hold_contest(
         )
     begin_s = time.monotonic()
     training = task.training if isinstance(task, ModuleTask) else None
+    wall_s = deadline.clock_s - begin_s
     job = {
         "text": text,
         "training": training,
         "wholes": wholes,
         "precision": precision,
         "for_s": for_s,
+        "wall_s": wall_s,
         "is_sized": is_sized,
     }
-    answer = process.answer(job, for_s)
+    answer = process.answer(job, for_s, wall_s)
     seconds = time.monotonic() - begin_s
     if isinstance(answer, str):
         return Contest(message=answer, seconds=seconds)

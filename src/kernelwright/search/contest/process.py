@@ -6,16 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from kernelwright.core.record import Record
-from kernelwright.timing.stages import stage
+from kernelwright.timing.stages import child_waited, stage
 
 COMMAND = (sys.executable, "-m", "kernelwright.search.contest.child")
 SENTENCE_LIMIT = 200
 """Characters of an error that go into a sentence for the user."""
+WAITED = "waited_for_others_s"
+"""The field of a line that is no answer: seconds that the process has waited for other users of the
+GPU until then."""
 
 
 class ContestProcess:
@@ -24,7 +28,7 @@ class ContestProcess:
 
     Args:
         command: of the process. It reads a job from its standard input, as one JSON object, and
-            writes answers, one a line; the last one counts.
+            writes answers, one a line; the last one counts. Lines with `WAITED` may come between.
     """
 
     def __init__(self, command: tuple[str, ...] = COMMAND) -> None:
@@ -44,24 +48,27 @@ class ContestProcess:
             kill_group(process)
 
     @stage("beside torch.compile")
-    def answer(self, job: Record, for_s: float) -> Record | str:
+    def answer(self, job: Record, for_s: float, wall_s: float | None = None) -> Record | str:
         """The answer of the process, or a sentence that says why there is no answer.
 
         Args:
-            for_s: seconds from now, after which the process is ended.
+            for_s: seconds of work, after which the process is ended. Seconds that the process waits
+                for other users of the GPU do not count.
+            wall_s: the most seconds from now, with all waiting; `for_s` if not given.
 
         Raises:
             KeyboardInterrupt: after the process was ended.
         """
         # Mostly the process was started ahead. Else the contest pays for its imports.
         process = self._running()
-        answer, log, is_late = communicated(process, job, for_s)
+        wall_s = for_s if wall_s is None else wall_s
+        answer, log, is_late = communicated(process, job, for_s, wall_s=wall_s)
         self.close()
-        lines = answer.splitlines(keepends=True)
-        if lines and not lines[-1].endswith("\n"):
-            lines.pop()  # cut off in the middle
-        if lines:  # even if the process failed afterwards: the first line has PyTorch's times
-            return dict(json.loads(lines[-1]))
+        lines = _lines(answer)
+        child_waited("wait for the GPU", _waited_s(lines))
+        answers = [line for line in lines if WAITED not in line]
+        if answers:  # even if the process failed afterwards: the first line has PyTorch's times
+            return answers[-1]
         if is_late:
             return (
                 f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
@@ -90,20 +97,48 @@ def started(command: Sequence[str], **options: Any) -> "subprocess.Popen[str]":
 
 
 def communicated(
-    process: "subprocess.Popen[str]", job: Record, for_s: float
+    process: "subprocess.Popen[str]", job: Record, for_s: float, *, wall_s: float | None = None
 ) -> tuple[str, str, bool]:
     """Give a process its job, wait for its end, and kill it after `for_s` seconds.
+
+    Args:
+        wall_s: if given, the process writes lines of JSON, some of which tell how long it has
+            waited (`WAITED`). It has these seconds in addition, but at most `wall_s` in all.
 
     Returns:
         Output and errors, and whether the process was killed.
     """
+    begin_s, allowed_s = time.monotonic(), for_s
+    text: str | None = json.dumps(job)
     try:
-        return *process.communicate(json.dumps(job), timeout=for_s), False
-    except subprocess.TimeoutExpired:
+        while True:
+            left_s = max(begin_s + allowed_s - time.monotonic(), 0.0)
+            try:
+                return *process.communicate(text, timeout=left_s), False
+            except subprocess.TimeoutExpired as late:
+                text = None  # the job is written, or still on its way
+                if wall_s is None:
+                    break
+                lines = _lines((late.stdout or b"").decode(errors="replace"))
+                longer_s = min(for_s + _waited_s(lines), wall_s)
+                if longer_s <= allowed_s:
+                    break
+                allowed_s = longer_s
         kill_group(process)
         return *process.communicate(), True  # what was written before the kill
     finally:
         kill_group(process)  # also after its end: Inductor's workers may still run
+
+
+def _lines(output: str) -> list[Record]:
+    """The records of the complete lines; the last line may be cut off in the middle."""
+    lines = output.splitlines(keepends=True)
+    return [dict(json.loads(line)) for line in lines if line.endswith("\n")]
+
+
+def _waited_s(lines: Sequence[Record]) -> float:
+    """The seconds that a process has waited for others, by its last line about it."""
+    return max((line[WAITED] for line in lines if WAITED in line), default=0.0)
 
 
 def reason_of(process: "subprocess.Popen[str]", log: str) -> str:

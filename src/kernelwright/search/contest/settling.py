@@ -88,7 +88,7 @@ class Settling:
                     self.target.task,
                     {entry.name: entry.source for entry in contenders},
                     precision=self.search.judge.rules.precision.value,
-                    for_s=CONTEST_SHARE * self.search.budget.deadline.left_s(),
+                    deadline=self.search.budget.deadline.share(CONTEST_SHARE),
                     process=self.process,
                     is_sized=self.target.sized is not None,
                 )

@@ -1,6 +1,7 @@
 """Wholes of ours in guests: loaded and compiled side by side, before their times are taken."""
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,7 @@ from kernelwright.core.candidate import uses_compile
 from kernelwright.core.errors import GuestLost, OutOfTime
 from kernelwright.search.contest.side_by_side import MESSAGE_LIMIT, SEED, WARM_CALLS
 from kernelwright.timing.deadline import NEVER, Deadline
+from kernelwright.timing.stages import waited_s, worked_s
 from kernelwright.verify.guests import computing, server
 from kernelwright.verify.judging import default_limits
 from kernelwright.verify.rejection import Rejected
@@ -66,6 +68,25 @@ class GuestTurns:
             raise GuestFailed(self._name, error) from error
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ends:
+    """When a part of a contest ends. Seconds in which this process waits for other users of the GPU
+    do not count, as in the budget of the search."""
+
+    begin_s: float
+    """When the contest began, on `time.monotonic`."""
+    for_s: float
+    """Seconds of work."""
+    wall_s: float
+    """The most seconds, with all waiting."""
+
+    def deadline(self) -> Deadline:
+        """Returns the same end for the thread that calls, whose later waiting does not count."""
+        spent_s = time.monotonic() - self.begin_s
+        left_s = self.for_s - spent_s + waited_s()
+        return Deadline(worked_s() + left_s, clock_s=self.begin_s + self.wall_s)
+
+
 @dataclass(slots=True)
 class Warming:
     """Starts a guest for each whole, and has the whole compile there.
@@ -73,14 +94,14 @@ class Warming:
     Args:
         inputs: of the task, on the device.
         num_guests: at once; as many as the device has memory for.
-        deadline: a whole that is not ready by then fails.
+        ends: a whole that is not ready by then fails.
     """
 
     task: Task
     device: torch.device
     inputs: Sequence[Any]
     num_guests: int
-    deadline: Deadline
+    ends: Ends
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
     def warm(
@@ -94,10 +115,9 @@ class Warming:
         """
         ready: dict[str, GuestTurns] = {}
         failed: dict[str, str] = {}
-        deadline = self.deadline.for_other_threads()
         with ThreadPoolExecutor(self.num_guests) as pool:
             jobs = {
-                name: pool.submit(self._warmed, source, deadline, open_guests)
+                name: pool.submit(self._warmed, source, open_guests)
                 for name, source in wholes.items()
             }
         for name, job in jobs.items():
@@ -109,13 +129,14 @@ class Warming:
                 failed[name] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
         return ready, failed
 
-    def _warmed(self, source: str, deadline: Deadline, open_guests: ExitStack) -> GuestCalls:
+    def _warmed(self, source: str, open_guests: ExitStack) -> GuestCalls:
         """
         Raises:
             Rejected: the whole cannot be loaded, or a call fails.
             GuestLost: the guest ended.
             OutOfTime: the deadline passed.
         """
+        deadline = self.ends.deadline()
         deadline.check()
         compiles = uses_compile(source)
         guest = server(self.device).guest(default_limits(self.device), compiles=compiles)
