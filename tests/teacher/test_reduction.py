@@ -426,6 +426,27 @@ def test_a_position_is_that_of_the_first_nan_as_in_pytorch(op, shape, dim):
     assert strays(program, [x], candidates(program, limit=6)) == []
 
 
+@pytest.mark.parametrize("op", ["argmax", "argmin", "max", "min"])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
+@pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
+def test_a_position_is_that_of_the_first_extreme_integer_as_in_pytorch(op, dtype, shape, dim):
+    b = Builder()
+    x = b.input(TensorType(shape, dtype), Init("randint", 0, 5))
+    program = b.program(b.call(op, input=x, dim=dim))
+    limits = torch.iinfo(getattr(torch, dtype))
+    torch.manual_seed(0)
+    values = torch.randint(limits.min, limits.max, shape, dtype=getattr(torch, dtype))
+    rows = values if dim else values.T
+    # The neutral elements of both extrema are elements here. fp32 cannot tell the last two apart.
+    rows[0, :4] = torch.tensor([0, limits.max, limits.min, limits.max - 1], dtype=values.dtype)
+    rows[1, 2:5] = rows[0, 1:4]
+    if len(rows) > 2:
+        rows[2], rows[3] = limits.min, limits.max
+    kernels = candidates(program, limit=6)
+    assert kernels
+    assert strays(program, [values], kernels) == []
+
+
 @pytest.mark.parametrize(("shape", "dim"), [((5, 6), 1), ((6, 5), 0), ((2, 17000), 1)])
 def test_a_logsumexp_of_infinities_is_infinite_as_in_pytorch(shape, dim):
     b = Builder()

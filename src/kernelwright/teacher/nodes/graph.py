@@ -58,6 +58,8 @@ class Node:
     """"sum", "mean", "max", "min", "amax", "amin", "prod", "argmax" or "argmin" of the one
     argument; "amax" and "amin" pass NaN on, as PyTorch's do."""
     pair: ReductionPair | None = None
+    compared: str = "float32"
+    """The type in which "argmax" and "argmin" compare the elements of the argument."""
     axes: frozenset[int] = frozenset()
     """Axes the value varies over; set when the graph is finished."""
 

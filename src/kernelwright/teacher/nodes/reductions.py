@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from kernelwright.ops.rules import dim_indices, is_float
+from kernelwright.ops.rules import dim_indices, is_float, is_int
 from kernelwright.teacher.nodes.axes import Dims
 from kernelwright.teacher.nodes.graph import LARGEST, NodeValue, ReductionPair, count
 from kernelwright.teacher.nodes.rule_writer import Rule, RuleWriter
@@ -105,10 +105,15 @@ def _arg(kind: str, writer: RuleWriter) -> None:
 def _position(
     writer: RuleWriter, kind: str, value: NodeValue, axes: Sequence[int], dims: Dims
 ) -> None:
-    # Running positions compare in fp32, which does not hold every large integer.
-    if not value.is_float:
-        raise NotWritable("the position of an integer")
     element = value.node
+    if is_int(value.type.dtype):
+        # Narrow integers are widened: their least value, the neutral element, is a common element.
+        wide = "int64" if value.type.dtype == "int64" else "int32"
+        ranked = writer.node("ranked", f"{element}.to({triton_dtype(wide)})", [element], wide)
+        writer.end_reduced(kind, ranked, axes, dims, output=-1, compared=wide)
+        return
+    if not value.is_float:
+        raise NotWritable("the position of a truth value")
     # PyTorch ranks NaN before infinity, and comparisons drop NaN. So NaN becomes infinity, and
     # infinity the largest number.
     if kind == "argmax":

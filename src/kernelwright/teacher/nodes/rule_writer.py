@@ -76,13 +76,13 @@ class RuleWriter:
 
     def _reduce(
         self, name: str, of: str, axes: Sequence[int], kind: str, dtype: str,
-        pair: ReductionPair | None = None,
+        pair: ReductionPair | None = None, compared: str = "float32",
     ) -> str:  # fmt: skip
         if not axes:
             # The position of a single element is 0; the comparison gives it the tile's shape.
             text = f"tl.where({of} == {of}, 0, 0)" if kind in ("argmax", "argmin") else of
             return self._map(name, text, [of], dtype)
-        self.graph.nodes[name] = Node(name, self.call.op, "", (of,), dtype, kind, pair)
+        self.graph.nodes[name] = Node(name, self.call.op, "", (of,), dtype, kind, pair, compared)
         self.graph.reduced_by[name] = tuple(axes)
         return name
 
@@ -98,11 +98,21 @@ class RuleWriter:
         self.show(self._map(name, text, args, self.call.types[output].dtype), dims, output)
 
     def end_reduced(
-        self, kind: str, of: str, axes: Sequence[int], dims: Dims, output: int = 0
+        self,
+        kind: str,
+        of: str,
+        axes: Sequence[int],
+        dims: Dims,
+        output: int = 0,
+        compared: str = "float32",
     ) -> None:
-        """Adds a result of the call that is a reduction of a node, in the result's dtype."""
+        """Adds a result of the call that is a reduction of a node, in the result's dtype.
+
+        Args:
+            compared: the type of the node, for "argmax" and "argmin".
+        """
         name, dtype = self.call.outputs[output], self.call.types[output].dtype
-        self.show(self._reduce(name, of, axes, kind, dtype), dims, output)
+        self.show(self._reduce(name, of, axes, kind, dtype, compared=compared), dims, output)
 
     def show(self, node: str, dims: Dims, output: int = 0) -> None:
         """Gives a result of the call an existing node, under its own dimensions."""

@@ -102,6 +102,7 @@ class Accumulator:
     """The node that is reduced."""
     results: tuple[str, ...]
     dtype: str
+    """The type of the running values; of "argmax" and "argmin", the type of the elements."""
     op: str
     """Operator it belongs to, for the comment."""
 
@@ -118,7 +119,7 @@ class Accumulator:
             kind = self.kind.removeprefix("arg")
             # Rows of the start value alone never pass a strict comparison: position 0 is their
             # first.
-            return (ReductionState(f"{result}_best", neutral(kind, "float32")),
+            return (ReductionState(f"{result}_best", neutral(kind, self.dtype), self.dtype),
                     ReductionState(f"{result}_at", "0", "int32"))  # fmt: skip
         # 16-bit floats are added up in fp32, as PyTorch does.
         dtype = self.dtype if is_int(self.dtype) else "float32"
@@ -248,8 +249,10 @@ def one_pass(node: Node, tile: TileShape, mask: str, count: str, *, is_clean: bo
     """
     [value] = node.args
     kind = node.reduce.removeprefix("arg")
-    # The result of argmax is an integer, but the compared values are fp32.
-    dtype = node.dtype if is_int(node.dtype) and kind == node.reduce else "float32"
+    if kind != node.reduce:  # the result is a position, of another type than the elements
+        dtype = node.compared
+    else:
+        dtype = node.dtype if is_int(node.dtype) else "float32"
     start = neutral(kind, dtype)
     masked = value if is_clean and start in ("0", "0.0") else f"tl.where({mask}, {value}, {start})"
     divided = f" / {count}" if kind == "mean" else ""

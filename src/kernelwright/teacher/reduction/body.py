@@ -41,7 +41,8 @@ def accumulators(stage: KernelStage) -> list[Accumulator]:
                 Accumulator(node.pair.kind, node.pair.value, results, node.dtype, node.op)
             )
         elif node.name not in paired:
-            states.append(Accumulator(node.reduce, node.args[0], (node.name,), node.dtype, node.op))
+            dtype = node.compared if node.reduce.startswith("arg") else node.dtype
+            states.append(Accumulator(node.reduce, node.args[0], (node.name,), dtype, node.op))
     return states
 
 
