@@ -58,7 +58,7 @@ class FakeJudge:
         self.answers, self.asked = iter(answers), []
         self.compiled, self.asked_compiled = iter(compiled), []
 
-    def warm(self, task, candidates):
+    def warm(self, task, candidates, **_):
         pass
 
     def rest(self):
@@ -458,7 +458,7 @@ class WatchedJudge(SlowJudge):
     def _note(self, event, task):
         self.events.append((event, "+".join(call.op for call in task.program.calls)))
 
-    def warm(self, task, candidates):
+    def warm(self, task, candidates, **_):
         assert candidates
         self._note("warm", task)
 

@@ -355,7 +355,9 @@ class Search:
             candidates, _ = self._sources.written(
                 fragment, judge.rules, Writing(work.writers, work.limit, seed=derive(SEED, text))
             )
-            ahead.submit(judge.warm, program_task(fragment, name="fragment"), candidates)
+            # No result is wanted: kernels that are not compiled by then are compiled when judged.
+            task = program_task(fragment, name="fragment")
+            ahead.submit(judge.warm, task, candidates, deadline=work.until.for_other_threads())
             return
 
     def _chosen(self, program: Program, tuned: Sequence[Tuned]) -> tuple[int, ...]:

@@ -366,10 +366,17 @@ class Judge:
         self._make_room()
         return verdicts
 
-    def warm(self, task: Task, candidates: Sequence[Candidate]) -> None:
+    def warm(
+        self, task: Task, candidates: Sequence[Candidate], *, deadline: Deadline = NEVER
+    ) -> None:
         """Compiles candidates, so that guests that share their kernels need not. Faults are not
-        reported here; they show when the candidates are judged."""
-        self._screening.compiled([Trial(self.rules, candidate) for candidate in candidates], task)
+        reported here; they show when the candidates are judged.
+
+        Raises:
+            OutOfTime: the deadline passed before all were compiled.
+        """
+        trials = [Trial(self.rules, candidate) for candidate in candidates]
+        self._screening.compiled(trials, task, deadline)
 
     def agrees(self, task: Task, other: Task) -> bool:
         """Whether PyTorch's answer to `other` is near enough to the task's answer for kernels among

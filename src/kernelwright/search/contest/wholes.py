@@ -303,7 +303,7 @@ class Wholes:
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu:
-            self._judge.warm(task, [candidate])
+            self._judge.warm(task, [candidate], deadline=self.deadline)
             return self._judge.verify(task, candidate, deadline=self.deadline)
         kept = [variant.tuned[i] for i in variant.chosen]
         # Triton's interpreter is far slower than a GPU: large programs are judged scaled down.
