@@ -17,6 +17,7 @@ from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.verify import judge as judging
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import JudgeOptions, Rules
+from kernelwright.verify.tasks import alike
 from kernelwright.verify.tasks import cases as module
 from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
 from kernelwright.verify.tasks.cases import (
@@ -241,6 +242,11 @@ def test_permuting_keeps_values_and_strides(seed, rows, columns):
     assert y.stride() == x.stride()
     assert torch.equal(y.flatten().sort().values, x.flatten().sort().values)
     assert permuted(3, seed) == 3
+    with pytest.MonkeyPatch.context() as patch:  # as values of a gigabyte
+        patch.setattr(alike, "LARGE", 8)
+        large = permuted(torch.arange(60).view(3, 4, 5), seed)
+    assert large.unique().numel() == 60
+    assert not torch.equal(large, torch.arange(60).view(3, 4, 5))
     assert sorted(permuted(torch.arange(4), seed).tolist()) == [0, 1, 2, 3]
 
 

@@ -12,6 +12,7 @@ from kernelwright.core.verdict import Contract, Precision
 from kernelwright.sandbox.shared.contract import StateEntry
 from kernelwright.sandbox.shared.tensors import TensorMeta
 from kernelwright.verify.judging import Rules
+from kernelwright.verify.tasks import alike, weights
 from kernelwright.verify.tasks import variation as module
 from kernelwright.verify.tasks.module_task import ModuleTask
 from kernelwright.verify.tasks.resized import resized, sizes_of
@@ -336,6 +337,40 @@ def test_redrawn_weights_change_signs_unless_they_are_to_stay():
 
     assert signs() == {-1.0, 1.0}
     assert signs(keeps_signs=True) == {1.0}
+
+
+@pytest.fixture
+def few_are_large(monkeypatch):
+    """Tensors of a few elements are drawn for as gigabytes are: on their own device, in parts."""
+    monkeypatch.setattr(alike, "LARGE", 4)
+    monkeypatch.setattr(weights, "LARGE", 4)
+    monkeypatch.setattr(weights, "PART", 8)
+
+
+@pytest.mark.parametrize("change", [move_weights, redraw_weights, move_part_of_weights])
+def test_large_weights_change_everywhere_and_alike_for_a_seed(change, few_are_large):
+    layers = [nn.Linear(7, 9), nn.Linear(7, 9), nn.Linear(7, 9)]
+    for layer in layers:
+        nn.init.constant_(layer.weight, 0.5)
+    more = (0,) if change is move_part_of_weights else ()  # the number of the parameter
+    for layer, seed in zip(layers, (1, 1, 2), strict=True):
+        change(layer, seed, *more)
+    one, same, other = (layer.weight.detach() for layer in layers)
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    rows = [tuple(row.tolist()) for row in one]
+    assert len(set(rows)) == len(rows), "each part has numbers of its own"
+    assert bool((one.abs() >= 0.24).all())
+    assert bool((one.abs() <= 1.01).all())
+
+
+def test_large_redrawn_weights_have_another_order(few_are_large):
+    layer = nn.Linear(5, 11, bias=False)
+    before = torch.arange(1.0, 56.0).view(11, 5)
+    layer.weight.data.copy_(before)
+    after = redraw_weights(layer, 1, keeps_signs=True).weight.detach()
+    ratio = after / before
+    assert not bool(((ratio >= 0.5) & (ratio <= 2.0)).all()), "the values are where they were"
 
 
 def test_vectors_follow_the_scale_and_matrices_do_not():

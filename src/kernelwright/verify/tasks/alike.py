@@ -11,20 +11,26 @@ from typing import Any
 import torch
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
 from kernelwright.programs.draws.structure import Structure, structures
 
+LARGE = 1 << 22
+"""The most numbers that are drawn on the CPU, where a seed gives the same numbers for every device.
+More are drawn on the tensor's own device: for a gigabyte the CPU takes half a minute."""
 PART = 256
 """One value in so many comes from other inputs, where a part of them changes."""
 
 
 def permuted(value: Any, seed: int) -> Any:
-    """Returns a copy with the same values in another order, in the same memory layout. Values that
-    are no tensors stay."""
+    """Returns a copy with the same values in another order, in the same memory layout. A large
+    tensor is permuted along each dimension. Values that are no tensors stay."""
     if not isinstance(value, torch.Tensor) or not value.numel():
         return value
-    generator = torch.Generator().manual_seed(seed)
-    # Drawn on the CPU, so that a seed gives one order on every device.
-    order = torch.randperm(value.numel(), generator=generator).to(value.device)
+    if value.numel() > LARGE:  # an order of all elements would take twice the memory of the values
+        for dim in range(value.ndim):
+            value = permuted_along(value, derive(seed, "permuted", dim), dim)
+        return value
+    order = _order(value.numel(), seed, value.device)
     return torch.empty_like(value).copy_(value.reshape(-1)[order].view(value.shape))
 
 
@@ -32,9 +38,15 @@ def permuted_along(value: Any, seed: int, dim: int) -> Any:
     """Returns a copy in another order along one dimension: sums along that dimension stay."""
     if not isinstance(value, torch.Tensor) or not value.ndim:
         return value
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(value.shape[dim], generator=generator).to(value.device)
+    order = _order(value.shape[dim], seed, value.device)
     return torch.empty_like(value).copy_(value.index_select(dim, order))
+
+
+def _order(size: int, seed: int, device: torch.device) -> torch.Tensor:
+    """Returns the positions 0 to size - 1 in another order, on the device."""
+    drawn_on = device if size > LARGE else torch.device("cpu")
+    generator = torch.Generator(drawn_on).manual_seed(seed)
+    return torch.randperm(size, generator=generator, device=drawn_on).to(device)
 
 
 def with_column_of(value: Any, other: Any, column: int) -> Any:

@@ -1,17 +1,45 @@
 """Parameters and statistics that a judged module starts from."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from kernelwright.verify.tasks.alike import permuted_along
+from kernelwright.core.seed import derive
+from kernelwright.verify.tasks.alike import LARGE, permuted, permuted_along
 
+PART = 1 << 24
+"""The elements of a large tensor that get random numbers at once."""
 SMALL, SMALL_DRAWS = 16, 3
 """The most elements of a small parameter; the number of redrawn sets for a module with one."""
 _SHUTS_OUT = 1e4
 """The least number that shuts an element out, in a mask that is added to scores."""
 _STATISTICS = ("_mean", "_var")
 """Ends of the names of running statistics."""
+
+
+class _Draws:
+    """Random numbers for tensors. Numbers for a large tensor are drawn on its own device."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    def rand(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Returns fp32 numbers from [0, 1) in the tensor's shape, on its device."""
+        drawn_on = tensor.device if tensor.numel() > LARGE else torch.device("cpu")
+        if drawn_on not in self._generators:
+            self._generators[drawn_on] = torch.Generator(drawn_on).manual_seed(self._seed)
+        generator = self._generators[drawn_on]
+        return torch.rand(tensor.shape, generator=generator, device=drawn_on).to(tensor.device)
+
+
+def _parts(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Returns a small tensor alone, or views of groups of rows of a large one: random numbers for
+    all of it at once would need as much memory again."""
+    if tensor.numel() <= PART:
+        return (tensor,)
+    return torch.split(tensor, max(PART * len(tensor) // tensor.numel(), 1))
 
 
 def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -30,26 +58,27 @@ def redraw_constants(module: torch.nn.Module, seed: int) -> None:
     A kernel could leave out an affine weight of ones and a bias of zeros, and would still be
     correct.
     """
-    generator = torch.Generator().manual_seed(seed)
+    draws = _Draws(seed)
     with torch.no_grad():
         for _, tensor in _drawn(module):
             if not tensor.numel():
                 continue
             value = float(tensor.flatten()[0])
             if bool((tensor == value).all()):
-                span = 0.2 * torch.rand(tensor.shape, generator=generator) - 0.1
-                # Zero has no scale, so a span of 0.1 is added there.
-                tensor.add_((span * (abs(value) or 1.0)).to(tensor))
+                for part in _parts(tensor):
+                    span = 0.2 * draws.rand(part) - 0.1
+                    # Zero has no scale, so a span of 0.1 is added there.
+                    part.add_((span * (abs(value) or 1.0)).to(part))
 
 
 def move_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
     """Multiplies parameters and running statistics by 0.9 to 1.1, in place, and returns the
     module."""
-    generator = torch.Generator().manual_seed(seed)
+    draws = _Draws(seed)
     with torch.no_grad():
         for _, tensor in _drawn(module):
-            share = torch.rand(tensor.shape, generator=generator)
-            tensor.mul_((0.9 + 0.2 * share).to(tensor))
+            for part in _parts(tensor):
+                part.mul_((0.9 + 0.2 * draws.rand(part)).to(part))
     return module
 
 
@@ -69,26 +98,26 @@ def redraw_weights(
         keeps_signs: parameters keep their signs, and `scale` has no effect.
         scale: a factor of vectors and scalars, such as biases and slopes. It may be negative.
     """
-    generator = torch.Generator().manual_seed(seed)
+    draws = _Draws(seed)
     with torch.no_grad():
         for name, tensor in _drawn(module):
             if tensor.numel():
                 may_flip = not keeps_signs and not name.endswith("_var")
-                redrawn = _redrawn(tensor, generator, may_flip=may_flip)
+                reordered = permuted(tensor, derive(seed, "order", name))
+                redrawn = _redrawn(reordered, draws, may_flip=may_flip)
                 tensor.copy_(scale * redrawn if tensor.ndim < 2 and may_flip else redrawn)
         for table in _tables(module):
-            factor = 0.8 + 0.45 * torch.rand(table.shape, generator=generator)
+            factor = (0.8 + 0.45 * draws.rand(table)).to(table)
             if not table.any():  # a zero point
-                table.add_(0.5 * (factor - 0.7).to(table))
+                table.add_(0.5 * (factor - 0.7))
                 continue
-            moved = torch.where(table.isfinite(), table * factor.to(table), table)
+            moved = torch.where(table.isfinite(), table * factor, table)
             # Boundaries of buckets are searched: out of order they would mean nothing.
             is_sorted = table.ndim == 1 and bool((table[1:] >= table[:-1]).all())
             table.copy_(moved.sort().values if is_sorted else moved)
-        for codes in _quantised(module):
+        for number, codes in enumerate(_quantised(module)):
             # A permutation keeps the codes in the range for which their scales were made.
-            order = torch.randperm(codes.numel(), generator=generator).to(codes.device)
-            codes.copy_(codes.flatten()[order].view(codes.shape))
+            codes.copy_(permuted(codes, derive(seed, "codes", number)))
     return module
 
 
@@ -100,16 +129,16 @@ def move_part_of_weights(module: torch.nn.Module, seed: int, number: int) -> tor
     Args:
         number: number of the parameter, modulo how many there are.
     """
-    generator = torch.Generator().manual_seed(seed)
+    draws = _Draws(seed)
     drawn = [tensor for _, tensor in _drawn(module) if tensor.numel()]
     if drawn:
         with torch.no_grad():
-            tensor = drawn[number % len(drawn)]
-            is_moved = torch.rand(tensor.shape, generator=generator) < 0.5
-            # A parameter of one element is drawn not to move in every second case.
-            is_moved |= not bool(is_moved.any())
-            moved = torch.where(tensor == 0, 0.3, 1.5 * tensor).to(tensor)
-            tensor.copy_(torch.where(is_moved.to(tensor.device), moved, tensor))
+            for part in _parts(drawn[number % len(drawn)]):
+                is_moved = draws.rand(part) < 0.5
+                # A parameter of one element is drawn not to move in every second case.
+                is_moved |= not bool(is_moved.any())
+                moved = torch.where(part == 0, 0.3, 1.5 * part).to(part)
+                part.copy_(torch.where(is_moved, moved, part))
     return module
 
 
@@ -122,23 +151,29 @@ def permute_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
     return module
 
 
-def _redrawn(tensor: torch.Tensor, generator: torch.Generator, *, may_flip: bool) -> torch.Tensor:
-    """Returns the values in another order, with other magnitudes, and half of the signs flipped if
+def _redrawn(values: torch.Tensor, draws: _Draws, *, may_flip: bool) -> torch.Tensor:
+    """Returns the values, in fp32 at least, with other magnitudes, and half of the signs flipped if
     `may_flip`."""
-    values = tensor.flatten().cpu().double()
-    values = values[torch.randperm(values.numel(), generator=generator)]
-    rms = float(values.square().mean().sqrt()) or 1.0
-    if tensor.ndim < 2:  # a bias of zeros must matter too
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    rms = _rms(values) or 1.0
+    if values.ndim < 2:  # a bias of zeros must matter too
         # Vectors are biases and slopes, which next to large activations would hardly show.
-        rms = max(rms, 0.3)
-        values *= rms / (float(values.square().mean().sqrt()) or 1.0)
-    # A weight of 0 would hide its input, so zeros become numbers of a tenth of the scale.
-    small = 0.1 * rms * (1 + torch.rand(values.shape, generator=generator).double())
-    values = torch.where(values == 0, small, values)
-    values *= 0.5 + 1.5 * torch.rand(values.shape, generator=generator).double()
-    if may_flip:
-        values *= torch.randint(0, 2, values.shape, generator=generator) * 2 - 1
-    return values.view(tensor.shape).to(tensor)
+        wanted = max(rms, 0.3)
+        values, rms = values * (wanted / rms), wanted
+    for part in _parts(values):
+        # A weight of 0 would hide its input, so zeros become numbers of a tenth of the scale.
+        small = 0.1 * rms * (1 + draws.rand(part))
+        redrawn = torch.where(part == 0, small.to(part), part)
+        redrawn *= 0.5 + 1.5 * draws.rand(part)
+        if may_flip:
+            redrawn *= torch.where(draws.rand(part) < 0.5, -1.0, 1.0)
+        part.copy_(redrawn)
+    return values
+
+
+def _rms(values: torch.Tensor) -> float:
+    """Returns the root of the mean square, without a copy of the values."""
+    return float(torch.linalg.vector_norm(values)) / math.sqrt(values.numel())
 
 
 def num_draws(module: torch.nn.Module) -> int:
