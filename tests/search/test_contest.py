@@ -3,7 +3,6 @@
 import json
 import queue
 import sys
-import threading
 import time
 from contextlib import closing, nullcontext
 from types import SimpleNamespace
@@ -207,8 +206,8 @@ def test_the_child_tells_how_long_it_waits(monkeypatch):
     monkeypatch.setattr(contest_child, "TELLING_S", 0.02)
     told = queue.SimpleQueue()
     lines = SimpleNamespace(write=told.put)
-    threading.Thread(target=contest_child._tell_waiting, args=(lines,), daemon=True).start()
-    with stage("wait for the GPU", is_waiting=True):  # also while the wait lasts
+    waiting = stage("wait for the GPU", is_waiting=True)
+    with contest_child._telling_waiting(lines), waiting:  # also while the wait lasts
         first, second = (told.get(timeout=30)[WAITED] for _ in range(2))
     assert 0 < first < second
 

@@ -245,6 +245,8 @@ def test_permuting_keeps_values_and_strides(seed, rows, columns):
     with pytest.MonkeyPatch.context() as patch:  # as values of a gigabyte
         patch.setattr(alike, "LARGE", 8)
         large = permuted(torch.arange(60).view(3, 4, 5), seed)
+        turned = torch.arange(60).view(5, 12).T
+        assert permuted(turned, seed).stride() == turned.stride()
     assert large.unique().numel() == 60
     assert not torch.equal(large, torch.arange(60).view(3, 4, 5))
     assert sorted(permuted(torch.arange(4), seed).tolist()) == [0, 1, 2, 3]

@@ -364,6 +364,16 @@ def test_large_weights_change_everywhere_and_alike_for_a_seed(change, few_are_la
     assert bool((one.abs() <= 1.01).all())
 
 
+def test_redrawn_vectors_of_extreme_values_stay_finite_and_matter():
+    for value in (-1e30, 1e30, 1e-30, 0.0):
+        module_ = nn.Module()
+        module_.bias = nn.Parameter(torch.full((64,), value))
+        sizes = redraw_weights(module_, 1).bias.detach().double().abs()
+        assert bool(sizes.isfinite().all())
+        # Small ones get the scale 0.3, of which zeros get a tenth.
+        assert float(sizes.mean()) > (0.01 if value == 0 else 0.1)
+
+
 def test_large_redrawn_weights_have_another_order(few_are_large):
     layer = nn.Linear(5, 11, bias=False)
     before = torch.arange(1.0, 56.0).view(11, 5)

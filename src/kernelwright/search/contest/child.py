@@ -80,10 +80,10 @@ def main() -> None:
     if not text:
         return  # the search ended without a contest
     lines = _Lines(answers)
-    threading.Thread(target=_tell_waiting, args=(lines,), daemon=True).start()
-    begin_s = time.monotonic()
-    for answer in contest(json.loads(text), device_named("cuda"), begin_s):
-        lines.write(answer)
+    with _telling_waiting(lines):
+        begin_s = time.monotonic()
+        for answer in contest(json.loads(text), device_named("cuda"), begin_s):
+            lines.write(answer)
 
 
 class _Lines:
@@ -98,14 +98,28 @@ class _Lines:
             self._file.flush()
 
 
-def _tell_waiting(lines: _Lines) -> None:
-    """Tells how long this process has waited, as often as that has grown."""
-    told_s = 0.0
-    while True:
-        time.sleep(TELLING_S)
-        if (now_s := waited_s()) > told_s:
-            lines.write({WAITED: now_s})
-            told_s = now_s
+@contextmanager
+def _telling_waiting(lines: _Lines) -> Iterator[None]:
+    """Tells how long this process has waited: again and again in the block, and at its end."""
+    is_over = threading.Event()
+
+    def tell() -> None:
+        told_s = 0.0
+        while True:
+            is_last = is_over.wait(TELLING_S)
+            if (now_s := waited_s()) > told_s:
+                lines.write({WAITED: now_s})
+                told_s = now_s
+            if is_last:
+                return
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 def _start_guests() -> None:

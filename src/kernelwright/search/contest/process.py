@@ -20,6 +20,8 @@ SENTENCE_LIMIT = 200
 WAITED = "waited_for_others_s"
 """The field of a line that is no answer: seconds that the process has waited for other users of the
 GPU until then."""
+TOLD_WITHIN_S = 1.0
+"""Seconds after which the process has surely told that it waits."""
 
 
 class ContestProcess:
@@ -120,7 +122,8 @@ def communicated(
                 if wall_s is None:
                     break
                 lines = _lines((late.stdout or b"").decode(errors="replace"))
-                longer_s = min(for_s + _waited_s(lines), wall_s)
+                # A wait that has just begun may be told a moment later.
+                longer_s = min(for_s + _waited_s(lines) + TOLD_WITHIN_S, wall_s)
                 if longer_s <= allowed_s:
                     break
                 allowed_s = longer_s

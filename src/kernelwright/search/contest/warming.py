@@ -70,8 +70,8 @@ class GuestTurns:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ends:
-    """When a part of a contest ends. Seconds in which this process waits for other users of the GPU
-    do not count, as in the budget of the search."""
+    """When a part of a contest ends. Seconds in which any thread of this process waits for other
+    users of the GPU do not count."""
 
     begin_s: float
     """When the contest began, on `time.monotonic`."""
@@ -148,6 +148,7 @@ class Warming:
         with computing(self.device):
             # Drawing weights uses the global random generators: two threads must not load at once.
             with self._loading:
+                guest.deadline = self.ends.deadline()  # the thread before may have waited
                 session.load(NAME, source)
                 session.restart(NAME)
                 calls.prepare(list(self.inputs), SEED)

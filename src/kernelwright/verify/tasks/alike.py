@@ -27,9 +27,12 @@ def permuted(value: Any, seed: int) -> Any:
     if not isinstance(value, torch.Tensor) or not value.numel():
         return value
     if value.numel() > LARGE:  # an order of all elements would take twice the memory of the values
-        for dim in range(value.ndim):
-            value = permuted_along(value, derive(seed, "permuted", dim), dim)
-        return value
+        reordered = value
+        for dim, size in enumerate(value.shape):
+            order = _order(size, derive(seed, "permuted", dim), value.device)
+            reordered = reordered.index_select(dim, order)
+        keeps_layout = reordered.stride() == value.stride()
+        return reordered if keeps_layout else torch.empty_like(value).copy_(reordered)
     order = _order(value.numel(), seed, value.device)
     return torch.empty_like(value).copy_(value.reshape(-1)[order].view(value.shape))
 

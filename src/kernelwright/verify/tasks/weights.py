@@ -35,11 +35,13 @@ class _Draws:
 
 
 def _parts(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
-    """Returns a small tensor alone, or views of groups of rows of a large one: random numbers for
-    all of it at once would need as much memory again."""
+    """Returns a small tensor alone, or views that divide a large one along its longest dimension:
+    random numbers for all of it at once would need as much memory again."""
     if tensor.numel() <= PART:
         return (tensor,)
-    return torch.split(tensor, max(PART * len(tensor) // tensor.numel(), 1))
+    longest = max(range(tensor.ndim), key=lambda dim: tensor.shape[dim])
+    size = tensor.shape[longest]
+    return torch.split(tensor, max(PART * size // tensor.numel(), 1), dim=longest)
 
 
 def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -103,8 +105,7 @@ def redraw_weights(
         for name, tensor in _drawn(module):
             if tensor.numel():
                 may_flip = not keeps_signs and not name.endswith("_var")
-                reordered = permuted(tensor, derive(seed, "order", name))
-                redrawn = _redrawn(reordered, draws, may_flip=may_flip)
+                redrawn = _redrawn(tensor, derive(seed, "order", name), draws, may_flip=may_flip)
                 tensor.copy_(scale * redrawn if tensor.ndim < 2 and may_flip else redrawn)
         for table in _tables(module):
             factor = (0.8 + 0.45 * draws.rand(table)).to(table)
@@ -151,10 +152,13 @@ def permute_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
     return module
 
 
-def _redrawn(values: torch.Tensor, draws: _Draws, *, may_flip: bool) -> torch.Tensor:
-    """Returns the values, in fp32 at least, with other magnitudes, and half of the signs flipped if
-    `may_flip`."""
-    values = values.to(torch.promote_types(values.dtype, torch.float32))
+def _redrawn(
+    tensor: torch.Tensor, order_seed: int, draws: _Draws, *, may_flip: bool
+) -> torch.Tensor:
+    """Returns the values in another order, in fp32 at least, with other magnitudes, and half of the
+    signs flipped if `may_flip`."""
+    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    values: torch.Tensor = permuted(tensor, order_seed).to(wide)
     rms = _rms(values) or 1.0
     if values.ndim < 2:  # a bias of zeros must matter too
         # Vectors are biases and slopes, which next to large activations would hardly show.
@@ -172,8 +176,10 @@ def _redrawn(values: torch.Tensor, draws: _Draws, *, may_flip: bool) -> torch.Te
 
 
 def _rms(values: torch.Tensor) -> float:
-    """Returns the root of the mean square, without a copy of the values."""
-    return float(torch.linalg.vector_norm(values)) / math.sqrt(values.numel())
+    """Returns the root of the mean square, without a copy of the values. In fp32 the squares of
+    1e30 and of 1e-30 would be infinite and zero."""
+    norm = torch.linalg.vector_norm(values, dtype=torch.float64)
+    return float(norm) / math.sqrt(values.numel())
 
 
 def num_draws(module: torch.nn.Module) -> int:
