@@ -65,7 +65,7 @@ def test_where_torch_compile_is_delivered_the_time_of_a_slower_kernel_is_not_tol
 
 @pytest.mark.parametrize("form", ["kernels", "compiled_kernels", "compiled"])
 def test_a_delivered_form_of_a_model_has_the_times_of_the_contest(form):
-    found = {
+    searched = {
         "form": form,
         "eager": timing(9.0, 11.0),
         "optimized": timing(4.0, 5.0),
@@ -77,7 +77,7 @@ def test_a_delivered_form_of_a_model_has_the_times_of_the_contest(form):
         "eager": timing(3, 3), "compiled": timing(2, 2), "optimized": timing(1, 1),
         "speedup_intervals": {"eager": [2.9, 3.1], "compiled": [1.9, 2.1]},
     }  # fmt: skip
-    both = _apart(found, timed | {"speedup_intervals": {}, "tf32": {}}, contest)
+    both = _apart(searched, timed | {"speedup_intervals": {}, "tf32": {}}, contest)
     assert {name: both[name] for name in ("eager", "compiled", "optimized")} == {
         name: contest[name] for name in ("eager", "compiled", "optimized")
     }

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from kernelwright.search.contest.process import WAITED, ContestProcess
+from kernelwright.timing.deadline import Budget
 from kernelwright.timing.stages import take_spent, worked_s
 
 
@@ -19,6 +20,10 @@ def process(path):
         " print(json.dumps({'job': job, 'waited_s': time.time() - begin_s}))"
     )
     return closing(ContestProcess((sys.executable, "-c", text)))
+
+
+def a_minute():
+    return Budget.start(60.0).deadline
 
 
 def waiting_process(seconds):
@@ -47,8 +52,8 @@ def test_a_process_that_was_started_ahead_gets_the_job(tmp_path):
         contest_process.start()
         wait_for(path)
         time.sleep(0.3)
-        answer = contest_process.answer({"text": "x"}, 60.0)
-    assert answer["job"] == {"text": "x"}
+        answer = contest_process.answer({"text": "x"}, a_minute())
+    assert answer["job"]["text"] == "x"
     assert answer["waited_s"] > 0.2, "it was started before it was asked"
     assert path.read_text() == "started "
 
@@ -56,8 +61,8 @@ def test_a_process_that_was_started_ahead_gets_the_job(tmp_path):
 def test_a_second_contest_has_a_process_of_its_own(tmp_path):
     path = tmp_path / "started"
     with process(path) as contest_process:
-        assert contest_process.answer({"number": 1}, 60.0)["job"] == {"number": 1}
-        assert contest_process.answer({"number": 2}, 60.0)["job"] == {"number": 2}
+        assert contest_process.answer({"number": 1}, a_minute())["job"]["number"] == 1
+        assert contest_process.answer({"number": 2}, a_minute())["job"]["number"] == 2
     assert path.read_text() == "started started "
 
 
@@ -76,7 +81,7 @@ def test_waiting_for_others_is_not_time_of_the_contest():
     take_spent()
     begin_s = worked_s()
     with waiting_process(3.0) as contest_process:
-        assert contest_process.answer({}, 1.5, 60.0) == {"done": True}
+        assert contest_process.answer({}, Budget.start(1.5, wall_s=60.0).deadline) == {"done": True}
     # Nor is this waiting time of the search.
     assert worked_s() - begin_s < 2.0
     spent = take_spent()
@@ -87,7 +92,7 @@ def test_waiting_for_others_is_not_time_of_the_contest():
 def test_all_waiting_together_has_an_end():
     begin_s = time.monotonic()
     with waiting_process(60.0) as contest_process:
-        assert "not ready" in contest_process.answer({}, 1.0, 3.0)
+        assert "not ready" in contest_process.answer({}, Budget.start(1.0, wall_s=3.0).deadline)
     assert 2.5 < time.monotonic() - begin_s < 20
 
 

@@ -144,8 +144,8 @@ def hold_contest(
         wholes: texts of optimized.py by name, the most promising first: where time is short, the
             last ones take no part.
         precision: "strict", "tf32" or "kernelbench".
-        deadline: when the contest ends. Its process does not work, as little as this one, while it
-            waits for other users of the GPU.
+        deadline: when the contest ends. Time in which its process waits for other users of the GPU
+            counts as waiting of this thread.
         process: takes the times.
         is_sized: sizes vary from call to call: torch.compile compiles for all sizes, and no CUDA
             graphs take part.
@@ -156,26 +156,23 @@ def hold_contest(
     text = _text(task)
     if text is None:
         return Contest(message="torch.compile was not timed: the original has no source text.")
-    for_s = deadline.left_s()
+    left_s = deadline.left_s()
     # A contest that cannot answer would only use up the rest of the budget.
-    if for_s < LEAST_S:
+    if left_s < LEAST_S:
         return Contest(
-            message=f"torch.compile was not timed: {max(for_s, 0):.0f} s of the budget were left,"
+            message=f"torch.compile was not timed: {max(left_s, 0):.0f} s of the budget were left,"
             f" and it needs at least {LEAST_S:.0f} s."
         )
     begin_s = time.monotonic()
     training = task.training if isinstance(task, ModuleTask) else None
-    wall_s = deadline.clock_s - begin_s
     job = {
         "text": text,
         "training": training,
         "wholes": wholes,
         "precision": precision,
-        "for_s": for_s,
-        "wall_s": wall_s,
         "is_sized": is_sized,
     }
-    answer = process.answer(job, for_s, wall_s)
+    answer = process.answer(job, deadline)
     seconds = time.monotonic() - begin_s
     if isinstance(answer, str):
         return Contest(message=answer, seconds=seconds)

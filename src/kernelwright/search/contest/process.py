@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from kernelwright.core.record import Record
+from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.stages import child_waited, stage
 
 COMMAND = (sys.executable, "-m", "kernelwright.search.contest.child")
@@ -50,20 +51,21 @@ class ContestProcess:
             kill_group(process)
 
     @stage("beside torch.compile")
-    def answer(self, job: Record, for_s: float, wall_s: float | None = None) -> Record | str:
+    def answer(self, job: Record, deadline: Deadline) -> Record | str:
         """The answer of the process, or a sentence that says why there is no answer.
 
         Args:
-            for_s: seconds of work, after which the process is ended. Seconds that the process waits
-                for other users of the GPU do not count.
-            wall_s: the most seconds from now, with all waiting; `for_s` if not given.
+            job: the process also gets "for_s" and "wall_s", its seconds of work and on the clock.
+            deadline: when the process is ended. Time in which the process waits for other users of
+                the GPU counts as waiting of this thread.
 
         Raises:
             KeyboardInterrupt: after the process was ended.
         """
         # Mostly the process was started ahead. Else the contest pays for its imports.
         process = self._running()
-        wall_s = for_s if wall_s is None else wall_s
+        for_s, wall_s = deadline.left_s(), deadline.clock_s - time.monotonic()
+        job = job | {"for_s": for_s, "wall_s": wall_s}
         answer, log, is_late = communicated(process, job, for_s, wall_s=wall_s)
         self.close()
         lines = _lines(answer)

@@ -136,12 +136,10 @@ class Warming:
             GuestLost: the guest ended.
             OutOfTime: the deadline passed.
         """
-        deadline = self.ends.deadline()
-        deadline.check()
+        self.ends.deadline().check()
         compiles = uses_compile(source)
         guest = server(self.device).guest(default_limits(self.device), compiles=compiles)
         open_guests.enter_context(guest)
-        guest.deadline = deadline
         session = Session(self.task, guest, self.device)
         calls = GuestCalls(session, NAME)
         # Compiling lasts for seconds. The GPU's lock is shared meanwhile, and judges go on.
